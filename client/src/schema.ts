@@ -2173,7 +2173,7 @@ export interface paths {
         };
         /**
          * List audit events
-         * @description Returns the changes in the organization, newest first, and whether the trail is intact. Requires a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined. Needs an access token for an organization in which you have the admin role.
+         * @description Returns the changes in the organization, newest first, and whether the trail is intact, according to the latest verification in the background. Requires a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listAuditEvents"];
         put?: never;
@@ -2382,13 +2382,17 @@ export interface components {
         };
         AuditVerification: {
             /**
-             * @description `intact` if every event fits the chain; `broken` if one was changed, removed or added
+             * @description `intact` if every event up to `head` fits the chain; `broken` if one was changed, removed or added; `unverified` until the server has verified the trail for the first time
              * @enum {string}
              */
-            status: "intact" | "broken";
-            /** @description Number of events that fit, counted from the first */
+            status: "intact" | "broken" | "unverified";
+            /** @description Number of events that were verified and fit, counted from the first */
             length: number;
-            /** @description The last event that fits: organization, sequence and hash. Keep it somewhere else: `npx inlay audit verify --from` proves later that the trail still contains it. */
+            /** @description When the server last verified events; null if it never has */
+            verified_at: string | null;
+            /** @description Number of events after `head`, which the server verifies in the background, usually within seconds */
+            newer_events: number;
+            /** @description The last event that was verified and fits: organization, sequence and hash. Keep it somewhere else: `npx inlay audit verify --from` proves later that the trail still contains it. */
             head: string;
             /** @description Sequence of the first event that doesn’t fit; null if intact */
             broken_at: number | null;
@@ -17585,6 +17589,8 @@ export interface operations {
                      *       "verification": {
                      *         "status": "intact",
                      *         "length": 42,
+                     *         "verified_at": "2026-11-14T16:05:12.480Z",
+                     *         "newer_events": 1,
                      *         "head": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2:42:5f1d7a84e02c4b6d9c3fEXAMPLE",
                      *         "broken_at": null
                      *       }

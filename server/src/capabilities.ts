@@ -3,6 +3,7 @@ import { type AgentSessions, createAgentSessions } from './ag-ui/sessions.ts'
 import { type AgentSettingsReader, createAgentSettings } from './agent/agent-settings.ts'
 import { createRuns } from './agent-loop/create-runs.ts'
 import { createToolbox } from './agent-tools/create-toolbox.ts'
+import { type AuditVerifier, createAuditVerifier } from './audit-events/verifier.ts'
 import { createBilling } from './billing/billing.ts'
 import { type BillingWork, createBillingWork } from './billing/work.ts'
 import { createAnonymousLimits } from './budgets/anonymous.ts'
@@ -43,6 +44,7 @@ export interface Capabilities extends Service, Billing {
   identities: Identities
   tickets: Tickets
   heldAccess: HeldAccess
+  auditVerifier: AuditVerifier
   previewTokens: PreviewTokens
   agentSessions: AgentSessions
   models: Models
@@ -90,6 +92,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const agUi = await createAgUi({ ...service, runs, agentSessions, heldAccess })
   const chat = createChat({ ...service, runs, agentSettings, models })
   const runtime = await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls)
+  const auditVerifier = createAuditVerifier(service)
   const expiry = keepExpiring(service)
   const erasure = keepErasing(service)
   const budgetExpiry = keepExpiringBudgets(service)
@@ -109,6 +112,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     identities,
     tickets,
     heldAccess,
+    auditVerifier,
     previewTokens,
     agentSessions,
     models,
@@ -129,6 +133,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       await departures.close()
       await codeSync.close()
       await github.close()
+      await auditVerifier.close()
       await expiry.close()
       await erasure.close()
       await budgetExpiry.close()

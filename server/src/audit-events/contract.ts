@@ -31,13 +31,19 @@ const ExportedEvent = z
 const Verification = z
   .strictObject({
     status: z
-      .enum(['intact', 'broken'])
-      .describe('`intact` if every event fits the chain; `broken` if one was changed, removed or added'),
-    length: z.int().describe('Number of events that fit, counted from the first'),
+      .enum(['intact', 'broken', 'unverified'])
+      .describe(
+        '`intact` if every event up to `head` fits the chain; `broken` if one was changed, removed or added; `unverified` until the server has verified the trail for the first time',
+      ),
+    length: z.int().describe('Number of events that were verified and fit, counted from the first'),
+    verified_at: Timestamp.nullable().describe('When the server last verified events; null if it never has'),
+    newer_events: z
+      .int()
+      .describe('Number of events after `head`, which the server verifies in the background, usually within seconds'),
     head: z
       .string()
       .describe(
-        'The last event that fits: organization, sequence and hash. Keep it somewhere else: `npx inlay audit verify --from` proves later that the trail still contains it.',
+        'The last event that was verified and fits: organization, sequence and hash. Keep it somewhere else: `npx inlay audit verify --from` proves later that the trail still contains it.',
       ),
     broken_at: z.int().nullable().describe('Sequence of the first event that doesn’t fit; null if intact'),
   })
@@ -53,7 +59,7 @@ export const listAuditEvents = operation({
   tag: 'Audit events',
   summary: 'List audit events',
   description:
-    'Returns the changes in the organization, newest first, and whether the trail is intact. Requires a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined.',
+    'Returns the changes in the organization, newest first, and whether the trail is intact, according to the latest verification in the background. Requires a plan with audit logs. Pass `next_cursor` as `cursor` to get the next page; filters can be combined.',
   query: z.strictObject({
     limit: Page.shape.limit.describe('Maximum number of events to return'),
     cursor: z

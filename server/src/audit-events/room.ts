@@ -1,11 +1,11 @@
 import { route } from '../foundation/operation.ts'
 import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
-
 import * as contract from './contract.ts'
 import * as audit from './events.ts'
+import type { AuditVerifier } from './verifier.ts'
 
-export const auditEventsRoom: Room<Service> = {
+export const auditEventsRoom: Room<Service & { auditVerifier: AuditVerifier }> = {
   tags: {
     'Audit events': 'Every change, in a tamper-evident chain.',
   },

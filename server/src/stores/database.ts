@@ -48,6 +48,8 @@ export interface Database {
   asSyncer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees which organization has verified an email domain, and no other tenant rows. */
   asEmailDomain<T>(domain: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees which organizations' audit trails are due for verification, and no other tenant rows. */
+  asAuditor<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees all organizations' sign-in providers and domains, and no other tenant rows. */
   asDomainChecker<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees no tenant rows, for tables that belong to no organization, such as users. */
@@ -227,6 +229,7 @@ export function openDatabase({
     asBiller: (work) => transaction('inlay.task', 'billing', work),
     asSyncer: (work) => transaction('inlay.task', 'code_sync', work),
     asEmailDomain: (domain, work) => transaction('inlay.email_domain', domain, work),
+    asAuditor: (work) => transaction('inlay.task', 'audit', work),
     asDomainChecker: (work) => transaction('inlay.task', 'sign_in', work),
     asService: (work) => transaction('inlay.organization_id', '', work),
     async close() {

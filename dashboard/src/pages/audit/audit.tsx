@@ -1,7 +1,7 @@
 import type { components } from '@inlay/client'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { Download, ShieldAlert, ShieldCheck } from 'lucide-react'
+import { Download, ShieldAlert, ShieldCheck, ShieldQuestionMark } from 'lucide-react'
 import { readRange } from '../../lib/date-range.ts'
 import { useDetails } from '../../lib/details.ts'
 import { saveFile } from '../../lib/files.ts'
@@ -155,31 +155,49 @@ const verificationQuery = read(['audit-events', 'verification'], (signal) =>
   api.GET('/audit-events', { params: { query: { limit: 1 } }, signal }),
 )
 
-/** Whether the server's check of the whole chain found something. */
+/** The server verifies new events within seconds. */
+const lookAgainMs = 3_000
+
+const looks = {
+  intact: { Icon: ShieldCheck, badge: 'bg-accent-soft text-accent', title: '' },
+  broken: { Icon: ShieldAlert, badge: 'bg-danger-soft text-danger', title: 'text-danger' },
+  unverified: { Icon: ShieldQuestionMark, badge: 'bg-sunken text-muted', title: '' },
+}
+
+/** What the server's latest verification of the chain has found, and whether events came since. */
 function Verification() {
-  const query = useQuery(verificationQuery)
+  const query = useQuery({
+    ...verificationQuery,
+    refetchInterval: ({ state }) => ((state.data?.verification.newer_events ?? 0) > 0 ? lookAgainMs : false),
+  })
   return (
     <section className="card mb-3 p-4" aria-label={t.title}>
       <Loaded query={query} lines={2}>
-        {({ verification: { status, length, head, broken_at } }) => {
-          const isIntact = status === 'intact'
-          const Icon = isIntact ? ShieldCheck : ShieldAlert
+        {({ verification: { status, length, head, broken_at, verified_at, newer_events } }) => {
+          const { Icon, badge, title } = looks[status]
           return (
             <div className="flex flex-wrap items-center gap-3">
-              <span
-                aria-hidden
-                className={`grid size-9 shrink-0 place-items-center rounded-full ${isIntact ? 'bg-accent-soft text-accent' : 'bg-danger-soft text-danger'}`}
-              >
+              <span aria-hidden className={`grid size-9 shrink-0 place-items-center rounded-full ${badge}`}>
                 <Icon size={20} strokeWidth={1.5} />
               </span>
               <div className="min-w-0 flex-1 basis-72">
-                <h2 className={`font-semibold ${isIntact ? '' : 'text-danger'}`}>{isIntact ? t.intact : t.broken}</h2>
+                <h2 className={`font-semibold ${title}`}>{t[status]}</h2>
                 <p className="text-sm text-muted">
-                  {isIntact ? t.intactText(formatNumber(length)) : t.brokenText(formatNumber(broken_at ?? length + 1))}{' '}
-                  {isIntact && t.headText}
+                  {status === 'intact' && `${t.intactText(formatNumber(length))} ${t.headText}`}
+                  {status === 'broken' && t.brokenText(formatNumber(broken_at ?? length + 1))}
+                  {status === 'unverified' && t.unverifiedText}
+                </p>
+                <p className="mt-1 text-sm text-muted">
+                  {verified_at && (
+                    <>
+                      {t.verified} <Ago at={verified_at} />
+                      {'. '}
+                    </>
+                  )}
+                  {status !== 'broken' && (newer_events > 0 ? t.newer(newer_events) : t.noneNewer)}
                 </p>
               </div>
-              <CopyButton text={head} label={t.head} />
+              {length > 0 && <CopyButton text={head} label={t.head} />}
             </div>
           )
         }}

@@ -1,3 +1,4 @@
+import { formatNumber } from '../../lib/format.ts'
 import { texts } from '../../lib/texts.ts'
 
 export const t = texts({
@@ -19,7 +20,13 @@ export const t = texts({
     none: 'No changes in the last 30 days',
     noneText: 'Changes to settings, members, keys and contents appear here.',
     intact: 'The trail is intact',
-    intactText: (n: string) => `All ${n} events fit the chain. Nobody has changed, removed or inserted one.`,
+    intactText: (n: string) => `All ${n} verified events fit the chain. Nobody has changed, removed or inserted one.`,
+    unverified: 'The trail hasn’t been verified yet',
+    unverifiedText: 'The server verifies it in the background. The result appears here.',
+    verified: 'Verified',
+    newer: (n: number) =>
+      `${formatNumber(n)} newer ${n === 1 ? 'event is' : 'events are'} being verified in the background.`,
+    noneNewer: 'No events came since.',
     broken: 'The trail is broken',
     brokenText: (n: string) =>
       `Event ${n} doesn’t fit the chain: it was changed, removed or inserted. Tell the operator to run “npx inlay audit verify”.`,
@@ -55,7 +62,16 @@ export const t = texts({
     none: 'Keine Änderungen in den letzten 30 Tagen',
     noneText: 'Hier stehen Änderungen an Einstellungen, Mitgliedern, Keys und Inhalten.',
     intact: 'Die Kette ist intakt',
-    intactText: (n: string) => `Alle ${n} Ereignisse passen. Niemand hat eines geändert, entfernt oder eingefügt.`,
+    intactText: (n: string) =>
+      `Alle ${n} geprüften Ereignisse passen. Niemand hat eines geändert, entfernt oder eingefügt.`,
+    unverified: 'Die Kette wurde noch nicht geprüft',
+    unverifiedText: 'Der Server prüft sie im Hintergrund. Das Ergebnis erscheint hier.',
+    verified: 'Geprüft',
+    newer: (n: number) =>
+      n === 1
+        ? 'Ein neueres Ereignis wird im Hintergrund geprüft.'
+        : `${formatNumber(n)} neuere Ereignisse werden im Hintergrund geprüft.`,
+    noneNewer: 'Seitdem kamen keine Ereignisse hinzu.',
     broken: 'Die Kette ist beschädigt',
     brokenText: (n: string) =>
       `Ereignis ${n} passt nicht: Es wurde geändert, entfernt oder eingefügt. Bitten Sie den Betreiber, „npx inlay audit verify“ auszuführen.`,

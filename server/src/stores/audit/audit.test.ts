@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startTestService, type TestService } from '../../../test/harness.ts'
+import { startTestService, type TestService, useTestService } from '../../../test/harness.ts'
 import { verifyAuditChain } from '../../audit-events/verify.ts'
 import { newId } from '../../lib/ids.ts'
 import { createSecrets } from '../../lib/secrets.ts'
@@ -166,6 +166,14 @@ describe('an unmodified trail verifies', () => {
   })
 })
 
+/** A statement that adds a row to the chain $1 with the contents of its first row, past all constraints. */
+const addRow = (sequence: number) => `
+  alter table audit_events drop constraint if exists audit_events_sequence;
+  alter table audit_events drop constraint if exists audit_events_pkey;
+  insert into audit_events (organization_id, sequence, id, actor, action, target, data, created_at, key_id, hash)
+  select organization_id, ${sequence}, gen_random_uuid(), actor, action, 'forged', data, created_at, key_id, hash
+  from audit_events where organization_id = $1 and sequence = 1`
+
 describe('verification reports a row', () => {
   const edits: Record<string, string> = {
     organization_id: '$2',
@@ -268,6 +276,11 @@ describe('verification reports a row', () => {
       6,
       'was changed',
     ],
+    ['it was added before the first', addRow(0), 0, 'was added'],
+    ['it was added with a negative number', addRow(-8), -8, 'was added'],
+    ['it was added with the number of the first', addRow(1), 1, 'the row'],
+    ['it was added with the number of the last', addRow(5), 5, 'the row'],
+    ['a gap was left before it', addRow(7), 6, 'is missing'],
   ])('when %s', async (_, tamper, sequence, problem) => {
     const id = await makeTrail()
     // A query with several statements can't have parameters.
@@ -275,6 +288,43 @@ describe('verification reports a row', () => {
     expect(await verify(id)).toMatchObject({
       broken: { sequence, problem: expect.stringContaining(problem) },
     })
+  })
+
+  test('that was added, also with the heads of an earlier verification', async () => {
+    const id = await makeTrail()
+    const { length, head } = await verify(id)
+    const earlier = [{ organizationId: id, sequence: length, hash: head }]
+    expect(await verify(id, { earlier })).not.toHaveProperty('broken')
+    await owner.query(addRow(0).replaceAll('$1', pg.escapeLiteral(id)))
+    expect(await verify(id, { earlier })).toMatchObject({ broken: { sequence: 0, problem: 'the row was added' } })
+  })
+
+  test('that was added with the number of the last row of a turn', async () => {
+    const id = await makeOrganization()
+    await database.asOrg(id, async (sql) => {
+      for (let row = 1; row <= 1_003; row += 1)
+        await recordAudit(sql, { organizationId: id, actor: 'ann@example.com' }, 'thing.done', 'x')
+    })
+    expect(await verify(id)).not.toHaveProperty('broken')
+    for (const sequence of [1_000, 1_001, 1_002]) {
+      await owner.query(addRow(sequence).replaceAll('$1', pg.escapeLiteral(id)))
+      expect(await verify(id)).toMatchObject({ broken: { sequence } })
+      await owner.query(`delete from audit_events where organization_id = $1 and target = 'forged'`, [id])
+    }
+  })
+
+  test('below 1 is refused by the database', async () => {
+    const fresh = await useTestService()
+    const id = await fresh.organization('demo')
+    const add = (sequence: number) =>
+      fresh.service.database.asOrg(
+        id,
+        (sql) => sql`
+          insert into audit_events (organization_id, sequence, id, actor, action, target, data, key_id, hash)
+          values (${id}, ${sequence}, gen_random_uuid(), 'ceo@demo.test', 'thing.done', 'x', '{}', 'k', '')`,
+      )
+    await expect(add(0)).rejects.toThrow('audit_events_sequence')
+    await expect(add(-1)).rejects.toThrow('audit_events_sequence')
   })
 
   /** Removes the last row so that the rest is consistent, which needs no key. */
