@@ -367,7 +367,7 @@ export interface paths {
         put?: never;
         /**
          * Create a publishable key
-         * @description The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`. Needs an access token for an organization in which you have the admin role.
+         * @description The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         post: operations["createPublishableKey"];
         delete?: never;
@@ -395,7 +395,7 @@ export interface paths {
         head?: never;
         /**
          * Rename a key or change its origins
-         * @description Fields that you omit stay unchanged. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you omit stay unchanged. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         patch: operations["updatePublishableKey"];
         trace?: never;
@@ -571,7 +571,7 @@ export interface paths {
         head?: never;
         /**
          * Change the identity provider configuration
-         * @description Send only the fields to change; null clears a field. You can set the type first and the domain later; until then, ID tokens are rejected with `IDP_NOT_CONFIGURED`. An invalid setting fails with a `VALIDATION_ERROR` for its field. Connected widgets have to authenticate again. To check your settings without saving them, use the test operation first. Needs an access token for an organization in which you have the admin role.
+         * @description Send only the fields to change; null clears a field. You can set the type first and the domain later; until then, ID tokens are rejected with `IDP_NOT_CONFIGURED`. An invalid setting fails with a `VALIDATION_ERROR` for its field. Connected widgets have to authenticate again. To check your settings without saving them, use the test operation first. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         patch: operations["updateIdentityProviderConfig"];
         trace?: never;
@@ -610,7 +610,7 @@ export interface paths {
         get: operations["getAllowedDomains"];
         /**
          * Replace the allowed domains
-         * @description Applies to keys without their own origins. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`. Needs an access token for an organization in which you have the admin role.
+         * @description Applies to keys without their own origins. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         put: operations["setAllowedDomains"];
         post?: never;
@@ -828,14 +828,14 @@ export interface paths {
         post?: never;
         /**
          * Remove the governance provider
-         * @description Deletes the configuration and the API key. Tool calls are no longer checked. Has no effect if no provider is configured. Needs an access token for an organization in which you have the admin role.
+         * @description Deletes the configuration and the API key. Tool calls are no longer checked. Has no effect if no provider is configured. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         delete: operations["clearGovernanceProvider"];
         options?: never;
         head?: never;
         /**
          * Set up or change the governance provider
-         * @description Fields that you leave out stay as they are. The first change creates a `byo` provider that is disabled unless you set `is_enabled`; test it before you enable it. If you change `interceptor_url` to another host, send the `api_key` again: a saved key is only sent to the host it was saved for. Changing the connection discards the last test result. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you leave out stay as they are. The first change creates a `byo` provider that is disabled unless you set `is_enabled`; test it before you enable it. If you change `interceptor_url` to another host, send the `api_key` again: a saved key is only sent to the host it was saved for. Changing the connection discards the last test result. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         patch: operations["updateGovernanceProvider"];
         trace?: never;
@@ -1199,7 +1199,7 @@ export interface paths {
         put?: never;
         /**
          * Create a connector
-         * @description Use `id_jag` for your own tool servers: their tools appear in the hub for members who have signed in on a page with the widget. If Inlay’s client at the identity provider differs from the one at the tool server, send both `idp_client_id` and `idp_client_secret`. Use `oauth` for third-party servers: each member connects their account at `/connect/{id}`, and you only need a client if Inlay can’t register itself there. The response is a 409 if the name is in use. Needs an access token for an organization in which you have the admin role.
+         * @description Use `id_jag` for your own tool servers: their tools appear in the hub for members who have signed in on a page with the widget. If Inlay’s client at the identity provider differs from the one at the tool server, send both `idp_client_id` and `idp_client_secret`. Use `oauth` for third-party servers: each member connects their account at `/connect/{id}`, and you only need a client if Inlay can’t register itself there. The response is a 409 if the name is in use. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         post: operations["createConnector"];
         delete?: never;
@@ -1231,7 +1231,7 @@ export interface paths {
         head?: never;
         /**
          * Update a connector
-         * @description Fields that you leave out keep their values. You can’t change the server URL or the client IDs, because secrets are only sent to the server they were entered for; create another connector instead. The response is a 409 if the name is in use. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you leave out keep their values. You can’t change the server URL or the client IDs, because secrets are only sent to the server they were entered for; create another connector instead. The response is a 409 if the name is in use. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         patch: operations["updateConnector"];
         trace?: never;
@@ -1542,7 +1542,7 @@ export interface paths {
         get: operations["getGithubRepository"];
         /**
          * Connect a repository
-         * @description Syncs skills from the repository’s default branch: every `SKILL.md` in the folder `skills` and below it. The first sync starts right away, and each push starts another. Skills from a repository that was connected before stay, and can be edited in Inlay. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role.
+         * @description Syncs skills from the repository’s default branch: every `SKILL.md` in the folder `skills` and below it. The first sync starts right away, and each push starts another. Skills from a repository that was connected before stay, and can be edited in Inlay. The response is a 404 if no app is configured. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         put: operations["connectGithubRepository"];
         post?: never;
@@ -1967,7 +1967,7 @@ export interface paths {
         head?: never;
         /**
          * Change the agent’s settings
-         * @description Fields that you leave out stay as they are. The chat shows `name`, `greeting` and `starter_prompts`. To bring your own model, send `model` with its key; null removes it and deletes the key. Later you can leave the key out for a model on the same host. A model on another host needs its own key: a saved key is only sent to the host it was saved for. Needs an access token for an organization in which you have the admin role.
+         * @description Fields that you leave out stay as they are. The chat shows `name`, `greeting` and `starter_prompts`. To bring your own model, send `model` with its key; null removes it and deletes the key. Later you can leave the key out for a model on the same host. A model on another host needs its own key: a saved key is only sent to the host it was saved for. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         patch: operations["updateAgentConfig"];
         trace?: never;

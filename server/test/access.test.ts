@@ -105,6 +105,44 @@ describe.each(tenantOperations)('%s', (_, operation) => {
   })
 })
 
+/** These test something, begin what a page in the browser finishes, or find nothing to change with their sample. */
+const withoutChange = [
+  ...['testIdentityProvider', 'testGovernanceProvider', 'testConnector', 'testAgentModel'],
+  ...['startGithubAppManifest', 'startGithubInstallation'],
+  ...['deleteSignInProvider', 'verifySignInDomain', 'clearGovernanceProvider'],
+  ...['updateOrganization', 'endPreviousServiceAccountKey'],
+]
+/** Its own test demotes the administrators of the organization that it deletes. */
+const ofItsOwn = ['deleteOrganization']
+const changing = tenantOperations.filter(
+  ([id, { access, method }]) => access === 'admin' && method !== 'get' && ![...withoutChange, ...ofItsOwn].includes(id),
+)
+
+describe.each(changing)('%s', (id, operation) => {
+  test('fails for an admin who was demoted after the request was let in', async () => {
+    const params = await samples[id]?.prepare?.(app, 'demo')
+    const token = await app.tokenFor('admin@demo.test', 'demo')
+    expect((await app.request('GET', '/publishable-keys', { token })).status).toBe(200)
+    const demo = await app.organization('demo')
+    // Without a message, so that the cached role lets the request in.
+    const setRole = (role: string) =>
+      app.service.database.asOrg(
+        demo,
+        (sql) => sql`
+          update members set role = ${role} where user_id = (select id from users where email = 'admin@demo.test')`,
+      )
+    await setRole('member')
+    const before = await auditLength('demo')
+    const { status, body } = await call(operation, token, params)
+    await setRole('admin')
+    expect({ status, body }).toEqual({
+      status: 403,
+      body: envelope('ACCESS_DENIED', { reason: 'Your access to this organization has just changed' }),
+    })
+    expect(await auditLength('demo')).toBe(before)
+  })
+})
+
 describe.each(withPath)('%s', (_, operation) => {
   test('treats another organization’s id exactly like an unknown one, and changes nothing', async () => {
     const params = (await samples[operation.id]?.prepare?.(app, 'other')) ?? {}

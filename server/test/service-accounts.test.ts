@@ -110,19 +110,105 @@ test.each(roles)('a service account with the role %s is only offered tools that 
   expect(await list(tokens[role])).toEqual(expect.arrayContaining(['hub_call_tool', 'get_profile']))
 })
 
-test('an admin service account can’t grant access to anyone, itself included', () => {
-  const ids = operations.filter(({ usersOnly }) => usersOnly).map(({ id }) => id)
-  expect(ids).toEqual(
-    expect.arrayContaining([
-      'createServiceAccount',
-      'updateServiceAccount',
-      'rotateServiceAccountKey',
-      'createInvitation',
-      'updateMember',
-      'createDirectory',
-      'updateDirectory',
-    ]),
+/**
+ * What service accounts can change. An operation that gives access to anyone, or names whom the organization trusts,
+ * belongs to users (`usersDecideAccess`, `usersDecideTrust`): its effect would outlive the account.
+ */
+const open = {
+  'renames or ends something': [
+    'updateOrganization',
+    'revokePublishableKey',
+    'deleteSite',
+    'eraseEndUser',
+    'deleteConnector',
+    'removeGithubApp',
+    'removeGithubInstallation',
+    'disconnectGithubRepository',
+  ],
+  'limits what others may do': ['updateBudgets', 'updateEndUserBudget', 'updateToolCallSettings'],
+  'writes text that gives no rights': [
+    'createSkill',
+    'patchSkill',
+    'archiveSkill',
+    'restoreSkill',
+    'updateThread',
+    'updateFeedback',
+  ],
+  'repeats or reads what users have set up': [
+    'syncGithubRepository',
+    'syncSubscription',
+    'revealPublishableKey',
+    'checkFeature',
+    'listSkills',
+  ],
+  'tests what it is given, and stores nothing': ['testIdentityProvider', 'testGovernanceProvider', 'testAgentModel'],
+}
+
+test('a service account can’t decide who has access or whom the organization trusts', () => {
+  const changing = operations.filter(({ method, usersOnly }) => method !== 'get' && !usersOnly)
+  const callable = changing.map(({ id }) => id)
+  expect(callable.toSorted(), 'a new operation is for users only, or has its place in a row above').toEqual(
+    Object.values(open).flat().toSorted(),
   )
+})
+
+/** Everything that gives access to an organization, or names whom it trusts. */
+const accessTables = [
+  'members',
+  'invitations',
+  'service_accounts',
+  'directories',
+  'directory_tokens',
+  'directory_groups',
+  'sign_in_providers',
+  'sign_in_domains',
+  'identity_providers',
+  'publishable_keys',
+  'connectors',
+  'governance_providers',
+  'agent_settings',
+  'github_apps',
+  'github_repositories',
+]
+/** When something was used or tested says nothing about access. */
+const passing = ['last_used_at', 'updated_at', 'last_test_at', 'last_test_status', 'last_test_message']
+
+async function accessRows(): Promise<Set<string>> {
+  return app.service.database.asOrg(await app.organization('demo'), async (sql) => {
+    const rows = new Set<string>()
+    for (const name of accessTables) {
+      const text = [`select (to_jsonb(t) - '{${passing.join()}}'::text[])::text as row from ${name} t`]
+      for (const { row } of await sql<{ row: string }>(Object.assign(text, { raw: text }))) rows.add(`${name} ${row}`)
+    }
+    return rows
+  })
+}
+
+test('a deleted admin service account leaves nothing behind that gives access', async () => {
+  const thief = (
+    await app.request('POST', '/service-accounts', { token: tokens.admin, body: { name: 'CI', role: 'admin' } })
+  ).body
+  const prepared = new Map<string, Record<string, string>>()
+  for (const { id } of operations) prepared.set(id, (await samples[id]?.prepare?.(app, 'demo')) ?? {})
+  const before = await accessRows()
+  for (const operation of operations) await call(operation, thief.key, prepared.get(operation.id) ?? {})
+  for (const { name } of tools)
+    for (const args of toolSamples[name]?.valid ?? []) await callTool(app, thief.key, name, args)
+  expect((await app.request('DELETE', `/service-accounts/${thief.id}`, { token: tokens.admin })).status).toBe(200)
+  const added = [...(await accessRows())].filter((row) => !before.has(row))
+  expect(added.filter((row) => !/"revoked_at": "\d/.test(row))).toEqual([])
+})
+
+test('a service account that was deleted during its request changes nothing', async () => {
+  const account = (
+    await app.request('POST', '/service-accounts', { token: tokens.admin, body: { name: 'late', role: 'admin' } })
+  ).body
+  expect((await app.request('GET', '/publishable-keys', { token: account.key })).status).toBe(200)
+  // Without a message, as if the request had been let in just before.
+  const demo = await app.organization('demo')
+  await app.service.database.asOrg(demo, (sql) => sql`delete from service_accounts where id = ${account.id}`)
+  const late = await app.request('PATCH', '/organizations/current', { token: account.key, body: { name: 'Too late' } })
+  expect(late.body).toEqual(denied('Your access to this organization has just changed'))
 })
 
 test('docs/service-accounts.md lists exactly what service accounts can’t do', () => {

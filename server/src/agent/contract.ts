@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { name, Timestamp, text } from '../foundation/shapes.ts'
 import { variant } from '../lib/errors.ts'
@@ -143,6 +144,7 @@ export const updateAgentConfig = operation({
   method: 'patch',
   path: '/agent/config',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Change the agent’s settings',
   description:
     'Fields that you leave out stay as they are. The chat shows `name`, `greeting` and `starter_prompts`. To bring your own model, send `model` with its key; null removes it and deletes the key. Later you can leave the key out for a model on the same host. A model on another host needs its own key: a saved key is only sent to the host it was saved for.',

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { Id, Success, Timestamp } from '../foundation/shapes.ts'
 
@@ -145,6 +146,7 @@ export const createConnector = operation({
   path: '/connectors',
   creates: true,
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Create a connector',
   description:
     'Use `id_jag` for your own tool servers: their tools appear in the hub for members who have signed in on a page with the widget. If Inlay’s client at the identity provider differs from the one at the tool server, send both `idp_client_id` and `idp_client_secret`. Use `oauth` for third-party servers: each member connects their account at `/connect/{id}`, and you only need a client if Inlay can’t register itself there. The response is a 409 if the name is in use.',
@@ -210,6 +212,7 @@ export const updateConnector = operation({
   method: 'patch',
   path: '/connectors/{id}',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Update a connector',
   description:
     'Fields that you leave out keep their values. You can’t change the server URL or the client IDs, because secrets are only sent to the server they were entered for; create another connector instead. The response is a 409 if the name is in use.',

@@ -3,14 +3,14 @@ import { type MemberCaller, trailOf, type UserCaller } from '../foundation/calle
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { keepDoing } from '../lib/clock.ts'
-import { accessDenied, fail, invalid, notFound } from '../lib/errors.ts'
+import { fail, invalid, notFound } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { dropMailAbout } from '../mail/outbox.ts'
 import { endUsersOf } from '../organization-sign-in/ways-in.ts'
 import { directoryIssuer } from '../organizations/members.ts'
 import type { Runs } from '../runs/runs.ts'
-import { recordAudit } from '../stores/audit/audit.ts'
+import { recordAudit, requireRole } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { announceAll } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
@@ -129,10 +129,8 @@ export async function deleteOrganization(
   if (await hasRenewal(service, organizationId)) throw fail(deletionErrors.SUBSCRIPTION_RENEWS, 'SUBSCRIPTION_RENEWS')
   const { erasureId, deleted, revokedKeys, signedOut } = await database.asOrg(organizationId, async (sql) => {
     await sql`select from organizations where id = current_organization() for update`
-    // The caller's role may be cached, and another admin may have deleted the organization in the meantime.
-    const [admin] = await sql`
-      select from members where user_id = ${caller.user.id} and role = 'admin' and deactivated_at is null`
-    if (!admin) throw accessDenied('You are no longer an admin of this organization, or it has just been deleted')
+    // Another admin may have deleted the organization in the meantime.
+    await requireRole(sql, caller)
     const id = newId()
     const { deleted, revokedKeys } = await endAllAccess(sql)
     const signedOut = await endUsersOf(sql, organizationId)

@@ -70,8 +70,12 @@ export interface AccessControl {
   check(authorization: string | undefined, rule: AccessRule, audience: string): Promise<Caller | undefined>
 }
 
-/** The audit trail for this caller's changes. */
-export const trailOf = ({ organization, actor }: OrgCaller): Trail => ({ organizationId: organization.id, actor })
+/** The audit trail for this caller's changes, which fail if the caller no longer has the role. */
+export const trailOf = ({ organization, actor, id, role }: OrgCaller): Trail => ({
+  organizationId: organization.id,
+  actor,
+  caller: { id, role },
+})
 
 /** Checks a caller's organization, then the role, then whether it's a user. */
 export function requireAccess(caller: Caller, { access, usersOnly }: AccessRule): void {
@@ -88,3 +92,9 @@ const refuseServiceAccount = (usersOnly: string) =>
 
 /** Operations that grant or end access to an organization; otherwise a leaked key could outlive its revocation. */
 export const usersDecideAccess = 'only users decide who has access to an organization'
+
+/**
+ * Operations that name a server, a page or a repository that the organization trusts from then on; a leaked key could
+ * name its thief's.
+ */
+export const usersDecideTrust = 'only users decide whom an organization trusts'

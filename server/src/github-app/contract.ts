@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { Success, Timestamp } from '../foundation/shapes.ts'
 import { variant } from '../lib/errors.ts'
@@ -248,6 +249,7 @@ export const connectRepository = operation({
   method: 'put',
   path: '/org-github-apps/repository',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Connect a repository',
   description:
     'Syncs skills from the repository’s default branch: every `SKILL.md` in the folder `skills` and below it. The first sync starts right away, and each push starts another. Skills from a repository that was connected before stay, and can be edited in Inlay. The response is a 404 if no app is configured.',

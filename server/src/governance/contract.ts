@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { Timestamp } from '../foundation/shapes.ts'
 
@@ -122,6 +123,7 @@ export const updateGovernanceProvider = operation({
   method: 'patch',
   path: '/governance/providers/config',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Set up or change the governance provider',
   description:
     'Fields that you leave out stay as they are. The first change creates a `byo` provider that is disabled unless you set `is_enabled`; test it before you enable it. If you change `interceptor_url` to another host, send the `api_key` again: a saved key is only sent to the host it was saved for. Changing the connection discards the last test result.',
@@ -139,6 +141,7 @@ export const clearGovernanceProvider = operation({
   method: 'delete',
   path: '/governance/providers/config',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Remove the governance provider',
   description:
     'Deletes the configuration and the API key. Tool calls are no longer checked. Has no effect if no provider is configured.',

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { tool } from '../foundation/tool.ts'
 import * as contract from './contract.ts'
 import {
@@ -16,6 +17,7 @@ export const manageGovernanceProvider = tool({
   description:
     'Manages the interceptor that allows or blocks tool calls. `get` returns the configuration and whether it is in effect. `update` changes only the given fields; the first update creates a `byo` provider, disabled unless `is_enabled` is set. `clear` deletes the provider and its API key, after which calls are no longer checked: ask the user first. The API key is never returned; if `interceptor_url` changes to another host, provide the key again. Admins only.',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   input: z.strictObject({ action, ...contract.updateGovernanceProvider.body.shape }),
   output: contract.getGovernanceProvider.response.extend({ action }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },

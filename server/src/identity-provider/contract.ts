@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { originPatterns } from '../foundation/shapes.ts'
 import { idpAliases, idpTypes } from './issuers.ts'
@@ -78,6 +79,7 @@ export const updateConfig = operation({
   method: 'patch',
   path: '/identity-providers/config',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Change the identity provider configuration',
   description:
     'Send only the fields to change; null clears a field. You can set the type first and the domain later; until then, ID tokens are rejected with `IDP_NOT_CONFIGURED`. An invalid setting fails with a `VALIDATION_ERROR` for its field. Connected widgets have to authenticate again. To check your settings without saving them, use the test operation first.',
@@ -155,6 +157,7 @@ export const setAllowedDomains = operation({
   method: 'put',
   path: '/organizations/current/allowed-domains',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Replace the allowed domains',
   description:
     'Applies to keys without their own origins. If you remove an origin, the widgets on its pages are disconnected within a minute. Each origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`.',

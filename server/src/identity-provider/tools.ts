@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { tool } from '../foundation/tool.ts'
 import * as contract from './contract.ts'
 import { getConfig, type IdentityProviderConfig, testProvider, updateConfig } from './identity-provider.ts'
@@ -39,6 +40,7 @@ export const manageIdpConfig = tool({
   description:
     'Manages the identity provider whose ID tokens the embedded widget accepts, and the origins that may embed it. `get` returns the settings. `update` changes only the given fields. `clear` removes the provider and every allowed origin, so end users can no longer sign in: ask the user first. Admins only.',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   input: z.strictObject({
     action: z.enum(['get', 'update', 'clear']),
     idp_type: ToolIdpType.optional().describe('For update: which provider'),

@@ -3,7 +3,7 @@ import { type MemberCaller, type OrgCaller, trailOf } from '../foundation/caller
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { failure, notFound } from '../lib/errors.ts'
-import { recordAudit } from '../stores/audit/audit.ts'
+import { recordAudit, requireRole } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -23,6 +23,7 @@ export async function updateMember(
 ): Promise<Member> {
   const member = await database.asOrg(caller.organization.id, async (sql) => {
     await lockMembers(sql)
+    await requireRole(sql, caller)
     const before = await readMember(sql, (member) => member.id === id, id)
     if (before.role === role) return before
     await sql`update members set role = ${role} where id = ${id}`
@@ -60,6 +61,7 @@ async function endMembership(
 ): Promise<void> {
   const member = await service.database.asOrg(caller.organization.id, async (sql) => {
     await lockMembers(sql)
+    await requireRole(sql, caller)
     const before = await readMember(sql, isMeant, id)
     await sql`delete from members where id = ${before.id}`
     if (before.role === 'admin') await requireAdmin(sql)

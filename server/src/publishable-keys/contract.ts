@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { Id, name, originPatterns, Timestamp } from '../foundation/shapes.ts'
 
@@ -43,6 +44,7 @@ export const createKey = operation({
   path: '/publishable-keys',
   creates: true,
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Create a publishable key',
   description:
     'The response contains the full `key`, which goes into your page with the widget’s tag. It is meant to be public, so restrict it to your own origins. Each allowed origin counts as a site of your plan, and a wildcard counts as one site. If your plan has no site left, the request fails with `PAYMENT_REQUIRED`.',
@@ -64,6 +66,7 @@ export const updateKey = operation({
   method: 'patch',
   path: '/publishable-keys/{id}',
   access: 'admin',
+  usersOnly: usersDecideTrust,
   summary: 'Rename a key or change its origins',
   description:
     'Fields that you omit stay unchanged. If you remove an origin, the widgets on its pages are disconnected within a minute. Each allowed origin counts as a site of your plan, and a wildcard counts as one site.',

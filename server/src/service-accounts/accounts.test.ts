@@ -113,9 +113,9 @@ describe('creating', () => {
 describe('a key', () => {
   test('has the rights of its role in its own organization, over REST and MCP', async () => {
     const [admin, member] = [await newAccount({ role: 'admin' }), await newAccount()]
-    const createKey = async ({ key }: { key: string }) =>
-      (await app.request('POST', '/publishable-keys', { token: key, body: { name: 'By CI' } })).status
-    expect([await createKey(admin), await createKey(member)]).toEqual([200, 403])
+    const retain = async ({ key }: { key: string }) =>
+      (await app.request('PATCH', '/tool-calls/settings', { token: key, body: { contents_days: 7 } })).status
+    expect([await retain(admin), await retain(member)]).toEqual([200, 403])
     const organizations = await app.request('GET', '/organizations', { token: member.key })
     expect(organizations.body).toMatchObject([{ slug: 'demo', role: 'member' }])
     const other = await app.request('GET', `/organizations/${await app.organization('other')}`, { token: admin.key })
@@ -135,15 +135,15 @@ describe('a key', () => {
 
   test('names the account in the audit trail, apart from any user', async () => {
     const { id, name, key } = await newAccount({ name: 'admin@demo.test', role: 'admin' })
-    await app.request('POST', '/publishable-keys', { token: key, body: { name: 'Audited' } })
+    await app.request('PATCH', '/tool-calls/settings', { token: key, body: { contents_days: 8 } })
     await patch(id, { name: 'Renamed' })
-    await app.request('POST', '/publishable-keys', { token: key, body: { name: 'Audited again' } })
+    await app.request('PATCH', '/tool-calls/settings', { token: key, body: { contents_days: 9 } })
     await rotate(id)
     await app.request('DELETE', `/service-accounts/${id}/previous-key`, { token })
     await remove(id)
     const read = async (query: string) => (await app.request('GET', `/audit-events?${query}`, { token })).body
     const own = await read(`actor=${encodeURIComponent(`service-account:${name}`)}`)
-    expect(own.events).toMatchObject([{ action: 'publishable_key.created', data: { name: 'Audited' } }])
+    expect(own.events).toMatchObject([{ action: 'tool_call_settings.updated', data: { contents_days: 8 } }])
     expect((await read('actor=service-account:Renamed')).events).toHaveLength(1)
     const about = await read(`target=${id}`)
     expect(about.events.map(({ actor, action, data }: Record<string, unknown>) => [actor, action, data])).toEqual([

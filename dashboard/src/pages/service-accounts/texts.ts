@@ -8,7 +8,7 @@ export const t = texts({
     create: 'Create service account',
     none: 'No service accounts yet',
     noneText:
-      'A service account has a secret key and a role. Give the key to a server or a CI job, which can then use the API and the MCP endpoint: to publish skills, to export usage, or to change settings.',
+      'A service account has a secret key and a role. Give the key to a server or a CI job, which can then use the API and the MCP endpoint: to publish skills, to export usage, or to read the audit log.',
     name: 'Name',
     nameHint: 'The audit log shows it, for example “GitHub Actions”.',
     namePlaceholder: 'GitHub Actions',

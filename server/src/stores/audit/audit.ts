@@ -1,3 +1,4 @@
+import { accessDenied } from '../../lib/errors.ts'
 import { newId } from '../../lib/ids.ts'
 import type { Sql } from '../database.ts'
 import { type AuditRow, canonicalJson, chainHash, emptyChain } from './chain.ts'
@@ -6,6 +7,8 @@ import { type AuditRow, canonicalJson, chainHash, emptyChain } from './chain.ts'
 export interface Trail {
   organizationId: string
   actor: string
+  /** The user or service account whose request this is, with the role that allowed it. */
+  caller?: { id: string; role: string }
 }
 
 interface Head {
@@ -18,26 +21,56 @@ interface Head {
 /** The latest head that each transaction wrote, so that only its first row reads the head from the database. */
 const heads = new WeakMap<Sql, { organizationId: string; head: Promise<Head> }>()
 
+/** The transactions whose caller was found to still have the role that allowed the request. */
+const allowed = new WeakMap<Sql, Promise<void>>()
+
 /**
  * Writes a change's audit row in the change's own transaction: if the row can't be written, neither is the change.
  * Call it last. It locks the organization's chain until the transaction ends, and any lock taken afterwards could
  * deadlock with a transaction that took the two in the opposite order.
+ *
+ * Fails if the caller has lost the role that allowed the request, which nodes cache. A change of roles has a row in the
+ * same chain, so it either came before and is seen, or comes after this change.
  */
 export async function recordAudit(
   sql: Sql,
-  { organizationId, actor }: Trail,
+  { organizationId, actor, caller }: Trail,
   action: string,
   target: string,
   data: Record<string, unknown> = {},
 ): Promise<void> {
   const latest = heads.get(sql)
   const before = latest?.organizationId === organizationId ? latest.head : lockHead(sql, organizationId)
-  const head = before.then((head) =>
+  // Sent after the lock, in a statement of its own, so that it reads what was committed before the lock was free.
+  const isAllowed = caller && requireRole(sql, caller)
+  const head = Promise.all([before, isAllowed]).then(([head]) =>
     append(sql, head, { organization_id: organizationId, actor, action, target, data }),
   )
   heads.set(sql, { organizationId, head })
   await head
 }
+
+/**
+ * For changes that can end the caller's own membership, before they do: the audit row comes too late. The transaction
+ * must have locked the organization's members.
+ */
+export const requireRole = (sql: Sql, caller: { id: string; role: string }): Promise<void> => {
+  const known = allowed.get(sql)
+  if (known) return known
+  const found = selectRole(sql, caller).then(([standing]) => {
+    if (!standing) throw accessDenied('Your access to this organization has just changed')
+  })
+  allowed.set(sql, found)
+  return found
+}
+
+/** Names the organization, because members have policies besides their organization's. */
+const selectRole = (sql: Sql, { id, role }: { id: string; role: string }) => sql`
+  select from members
+  where organization_id = (select current_organization()) and user_id = ${id} and role = ${role}
+    and deactivated_at is null
+  union all
+  select from service_accounts where id = ${id} and role = ${role}`
 
 async function lockHead(sql: Sql, organizationId: string): Promise<Head> {
   const [head] = await sql<Head>`
