@@ -80,10 +80,10 @@ async function takeSteps(service: Service, caller: MemberCaller, setup: Setup) {
     took[step] = performance.now() - start
     return result
   }
-  const delegation = openConnector(service, connector)
   const { identity, trusted } = await time('read the stored ID token', () =>
     requireIdentity(service, memberAsToolUser(caller), setup),
   )
+  const delegation = openConnector(service, connector, trusted)
   const metadata = await time('metadata of the tool server', () => readServerMetadata(service, connector.server_url))
   const assertion = await time('exchange at the identity provider', async () =>
     requestAssertion(service, await findAssertionIssuer(service, trusted), identity.id_token, delegation, metadata),

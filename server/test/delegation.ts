@@ -137,7 +137,7 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
 }
 
 /** An OpenID provider that exchanges its ID tokens for assertions. */
-async function startIdp(now: () => number): Promise<TestIdp> {
+export async function startIdp(now: () => number): Promise<TestIdp> {
   const { privateKey, publicKey } = await generateKeyPair('ES256')
   const kid = randomUUID()
   const sign = (claims: Record<string, unknown>, header: Record<string, unknown>) =>

@@ -1,12 +1,15 @@
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
+import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
+import { findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'
 import { duplicate, invalid, notFound } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
+import { StepFailed } from './steps.ts'
 
 interface Client {
   id: string
@@ -30,6 +33,8 @@ export type Connector = Output<typeof contract.getConnector>
 export interface StoredConnector extends Connector {
   client_secret_sealed: string | null
   idp_client_secret_sealed: string | null
+  /** The issuer that the secret for the identity provider was entered for. */
+  idp_issuer: string | null
 }
 
 /** Limited because listing tools sends a request to every connector. */
@@ -70,13 +75,14 @@ export async function createConnector(
     const [row] = await sql<{ count: number }>`select count(*) as count from connectors`
     if ((row?.count ?? 0) >= mostConnectors)
       throw invalid('', `An organization can have at most ${mostConnectors} connectors`)
+    const idpIssuer = kind === 'id_jag' ? await selectIssuer(service, sql) : null
     await sql`
       insert into connectors (organization_id, id, name, kind, server_url, client_id, client_secret_sealed,
         client_secret_last4, idp_client_id, idp_client_secret_sealed, idp_client_secret_last4, scopes, audience_mode, read_only_tools,
-        status)
+        status, idp_issuer)
       values (current_organization(), ${id}, ${name}, ${kind}, ${server_url}, ${client_id ?? null}, ${secret.sealed},
         ${secret.last4}, ${idp_client_id ?? null}, ${idpSecret.sealed}, ${idpSecret.last4}, ${scopes}, ${audience_mode},
-        ${read_only_tools}, 'active')`
+        ${read_only_tools}, 'active', ${idpIssuer})`
     await recordAudit(sql, trailOf(caller), 'connector.created', id, { ...given, scopes })
     return selectConnector(sql, id)
   })
@@ -95,8 +101,12 @@ export async function updateConnector(
     if (client_secret && !client_id) throw noClient('client_secret')
     if (idp_client_secret && !idp_client_id) throw noClient('idp_client_secret')
     if (kind === 'id_jag' && scopes?.length === 0) throw invalid('scopes', 'Must have at least one scope')
+    const isForProvider =
+      kind === 'id_jag' && (idp_client_id === null ? client_secret : idp_client_secret) !== undefined
+    const idpIssuer = isForProvider ? await selectIssuer(service, sql) : null
     await sql`
       update connectors set
+        idp_issuer = case when ${isForProvider} then ${idpIssuer} else idp_issuer end,
         name = coalesce(${name}, name),
         client_secret_sealed = coalesce(${secret.sealed}, client_secret_sealed),
         client_secret_last4 = coalesce(${secret.last4}, client_secret_last4),
@@ -148,10 +158,28 @@ export const openSecret = (
 ): string | undefined =>
   client_secret_sealed === null ? undefined : secrets.open(client_secret_sealed, secretPlace(id))
 
-/** Decrypts all secrets of an `id_jag` connector. */
-export function openConnector(service: Pick<Service, 'secrets'>, connector: StoredConnector): OpenConnector {
+/** The issuer that a secret for the identity provider is entered for: the one that is configured at that moment. */
+async function selectIssuer({ config }: Pick<Service, 'config'>, sql: Sql): Promise<string | null> {
+  return findTrustedIssuer(await readIdentityProvider(sql), config.mode)?.issuer ?? null
+}
+
+/**
+ * Decrypts all secrets of an `id_jag` connector. Fails if the secret for the identity provider was entered for another
+ * one: a provider must never get a secret that an administrator entered for the one before it.
+ */
+export function openConnector(
+  service: Pick<Service, 'secrets'>,
+  connector: StoredConnector,
+  { issuer }: TrustedIssuer,
+): OpenConnector {
   const { secrets } = service
-  const { id, client_id, client_secret_sealed, idp_client_id, idp_client_secret_sealed, ...rest } = connector
+  const { id, client_id, client_secret_sealed, idp_client_id, idp_client_secret_sealed, idp_issuer, ...rest } =
+    connector
+  if (idp_issuer !== issuer) {
+    const field = idp_client_id === null ? 'client_secret' : 'idp_client_secret'
+    const message = `The connector’s secret was entered for another identity provider. Enter ${field} again for this one`
+    throw new StepFailed('provider_exchange', message, { expected: idp_issuer ?? 'no provider', seen: issuer })
+  }
   const client = { id: client_id ?? '', secret: openSecret(service, connector) ?? '' }
   const idpClient =
     idp_client_id !== null && idp_client_secret_sealed !== null
@@ -162,7 +190,7 @@ export function openConnector(service: Pick<Service, 'secrets'>, connector: Stor
 
 export const selectStoredConnectors = (sql: Sql, id: string | null = null) => sql<StoredConnector>`
   select id, name, kind, server_url, client_id, client_secret_last4, idp_client_id, idp_client_secret_last4, scopes,
-         audience_mode, read_only_tools, status, created_at, updated_at, client_secret_sealed, idp_client_secret_sealed
+         audience_mode, read_only_tools, status, created_at, updated_at, client_secret_sealed, idp_client_secret_sealed, idp_issuer
   from connectors where id = coalesce(${id}, id) order by name`
 
 async function selectConnector(sql: Sql, id: string): Promise<Connector> {
@@ -173,5 +201,5 @@ async function selectConnector(sql: Sql, id: string): Promise<Connector> {
 
 async function selectConnectors(sql: Sql, id: string | null = null): Promise<Connector[]> {
   const stored = await selectStoredConnectors(sql, id)
-  return stored.map(({ client_secret_sealed, idp_client_secret_sealed, ...shown }) => shown)
+  return stored.map(({ client_secret_sealed, idp_client_secret_sealed, idp_issuer, ...shown }) => shown)
 }

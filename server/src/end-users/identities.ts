@@ -51,7 +51,7 @@ export function createIdentities(service: Service): Identities {
     const identity = await verifyIdToken(idToken, { trusted, keys, now: clock() })
     const endUserId = await database.asOrg(organizationId, async (sql) => {
       await requireProvisioned(sql, identity)
-      const id = await admitEndUser(config.plans, sql, organizationId, identity)
+      const id = await admitEndUser(config.plans, sql, organizationId, identity, trusted)
       const { email, email_verified, expires_at } = identity
       // Before the commit, so that a later erasure also finds the token.
       if (email_verified && email && (await isIdentityNeeded(sql))) {
@@ -91,27 +91,45 @@ async function requireProvisioned(sql: Sql, { email, email_verified }: VerifiedI
   })
 }
 
-/** Finds the end user by subject, or creates one within the plan's limit. Never refuses an existing end user. */
+/**
+ * Finds the end user by issuer and subject, or creates one within the plan's limit. Never refuses an existing end user.
+ * A subject means nothing without its issuer: another provider can give the same one to another person.
+ */
 async function admitEndUser(
   plans: readonly Plan[],
   sql: Sql,
   organizationId: string,
   identity: VerifiedIdentity,
+  trusted: TrustedIssuer,
 ): Promise<string> {
-  const { subject, email, metadata } = identity
+  const { issuer, subject, email, metadata } = identity
+  if (trusted.issuerPattern) await spellIssuer(sql, identity, trusted)
   const [known] = await sql<{ id: string }>`
     update end_users set
       email = ${email}, metadata = ${metadata}, last_activity_at = now(),
       updated_at = case when (email, metadata) is distinct from (${email}, ${metadata}) then now() else updated_at end
-    where external_id = ${subject} returning id`
+    where issuer = ${issuer} and external_id = ${subject} returning id`
   if (known) return known.id
   const [added] = await sql<{ id: string }>`
-    insert into end_users (organization_id, id, external_id, email, metadata)
-    values (${organizationId}, ${newId()}, ${subject}, ${email}, ${metadata})
-    on conflict (organization_id, external_id) do nothing returning id`
+    insert into end_users (organization_id, id, issuer, external_id, email, metadata)
+    values (${organizationId}, ${newId()}, ${issuer}, ${subject}, ${email}, ${metadata})
+    on conflict (organization_id, issuer, external_id) do nothing returning id`
   // A concurrent request created the same end user.
-  if (!added) return admitEndUser(plans, sql, organizationId, identity)
+  if (!added) return admitEndUser(plans, sql, organizationId, identity, trusted)
   await requireRoom(plans, sql, 'end_users')
   await recordAudit(sql, { organizationId, actor: 'widget' }, 'end_user.created', added.id)
   return added.id
 }
+
+/**
+ * End users from before issuers were stored have the issuer as derived from the settings. Only a Microsoft tenant that
+ * was entered by name is spelled otherwise. A name can move to another tenant, so the first tenant ID that was seen is
+ * the only one that such end users get.
+ */
+const spellIssuer = (sql: Sql, { issuer, subject }: VerifiedIdentity, { issuer: derived }: TrustedIssuer) => sql`
+  update end_users set issuer = ${issuer}
+  where issuer = ${derived} and external_id = ${subject}
+    and not exists (
+      select from end_users other
+      where other.issuer like 'https://login.microsoftonline.com/%' and other.issuer not in (${issuer}, ${derived}))
+    and not exists (select from end_users other where other.issuer = ${issuer} and other.external_id = ${subject})`

@@ -8,6 +8,8 @@ import { isEmailVerified } from './verified-emails.ts'
 
 /** The claims of a token that passed every check. */
 export interface VerifiedIdentity {
+  /** As the provider's discovery document spells it. */
+  issuer: string
   subject: string
   email: string
   email_verified: boolean
@@ -82,6 +84,7 @@ export async function verifyIdToken(
   const claims = await readClaims(token, key, alg)
   for (const check of checks) check(claims, { trusted, issuer, now: Math.floor(now / 1000) })
   return {
+    issuer,
     subject: claims.sub as string,
     email: readEmail(claims),
     email_verified: isEmailVerified(issuer, claims),

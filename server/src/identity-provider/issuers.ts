@@ -76,6 +76,16 @@ export function trustedIssuer(
   return vendorIssuers[idp_type](domain, audiences)
 }
 
+/** The same, but undefined also for settings that are incomplete or that this mode doesn't accept. */
+export function findTrustedIssuer(...settings: Parameters<typeof trustedIssuer>): TrustedIssuer | undefined {
+  try {
+    return trustedIssuer(...settings)
+  } catch (error) {
+    if (error instanceof InvalidIdentityProvider) return undefined
+    throw error
+  }
+}
+
 type VendorIssuer = (domain: string, audiences: TrustedIssuer['audiences']) => TrustedIssuer
 
 const vendorIssuers: Record<Exclude<IdpType, 'custom_oidc' | 'google'>, VendorIssuer> = {

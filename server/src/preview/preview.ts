@@ -47,7 +47,7 @@ async function admitPreviewer(sql: Sql, caller: MemberCaller): Promise<string> {
   const [saved] = await sql<{ id: string; is_new: boolean }>`
     insert into end_users (organization_id, id, external_id, email, metadata, preview_user_id)
     values (current_organization(), ${newId()}, ${previewSubject + userId}, ${email}, ${JSON.stringify({ name })}, ${userId})
-    on conflict (organization_id, external_id) do update set
+    on conflict (organization_id, issuer, external_id) do update set
       email = excluded.email, metadata = excluded.metadata, last_activity_at = now(),
       updated_at = case when (end_users.email, end_users.metadata) is distinct from (excluded.email, excluded.metadata)
                         then now() else end_users.updated_at end

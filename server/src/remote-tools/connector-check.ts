@@ -55,12 +55,11 @@ async function takeAssertionSteps(
   found: Map<TestStep, string>,
 ): Promise<undefined> {
   const { server_url } = connector
-  const delegation = openConnector(service, connector)
-
   const metadata = await readServerMetadata(service, server_url)
   found.set('metadata', `The token endpoint is ${metadata.token_endpoint}`)
 
   const { identity, trusted } = await requireIdentity(service, user, setup)
+  const delegation = openConnector(service, connector, trusted)
   const provider = await findAssertionIssuer(service, trusted)
   const assertion = await requestAssertion(service, provider, identity.id_token, delegation, metadata)
   found.set('provider_exchange', `${trusted.issuer} issued an assertion with the scopes ${assertion.scopes.join(' ')}`)

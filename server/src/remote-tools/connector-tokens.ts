@@ -42,7 +42,7 @@ export function createAccessTokens(service: Service): AccessTokens {
   /** Runs the whole flow without cached tokens. */
   function issueToken(delegate: Delegate, { identity, trusted }: Vouched): Promise<IssuedToken> {
     return sources.use(delegate, trusted, async ({ provider, server }) => {
-      const delegation = openConnector(service, delegate.connector)
+      const delegation = openConnector(service, delegate.connector, trusted)
       const assertion = await requestAssertion(service, provider, identity.id_token, delegation, server)
       return redeemAssertion(service, assertion, delegation, server)
     })

@@ -11,7 +11,7 @@ import {
 import type { Service } from '../foundation/service.ts'
 import type { ToolUser } from '../foundation/tool-user.ts'
 import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
-import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'
 
 /** A user at a tool server. */
 export interface Delegate extends Consenting {
@@ -50,17 +50,7 @@ export async function readSetup(
     async (sql) => [await selectStoredConnectors(sql), await readIdentityProvider(sql)] as const,
   )
   const endUserIds = new LRUCache<string, string>({ max: cachedEndUsers })
-  return { organizationId, connectors, trusted: readProvider(provider, config.mode), endUserIds }
-}
-
-/** Undefined if the identity provider isn't completely configured. */
-function readProvider(...settings: Parameters<typeof trustedIssuer>): TrustedIssuer | undefined {
-  try {
-    return trustedIssuer(...settings)
-  } catch (error) {
-    if (error instanceof InvalidIdentityProvider) return undefined
-    throw error
-  }
+  return { organizationId, connectors, trusted: findTrustedIssuer(provider, config.mode), endUserIds }
 }
 
 /** Throws StepFailed if the user has no verified identity, or can't consent. */

@@ -2,7 +2,7 @@ import { describeIdentityProvider } from '../delegation/held-identities.ts'
 import { selectDeprovisioned } from '../directories/membership.ts'
 import type { Service } from '../foundation/service.ts'
 import { type IdentityProviderConfig, readIdentityProvider } from '../identity-provider/identity-provider.ts'
-import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'
 import { matchesOrigin } from '../net/origins.ts'
 import { allowedOrigins } from '../publishable-keys/key-lookup.ts'
 import type { Sql } from '../stores/database.ts'
@@ -93,11 +93,6 @@ const selectGenerations = (sql: Sql, userIds: readonly string[]) => sql<{
 
 /** Undefined if no provider is trusted. No ID token is valid then. */
 function currentFingerprint(provider: IdentityProviderConfig, mode: 'development' | 'production'): string | undefined {
-  try {
-    const trusted = trustedIssuer(provider, mode)
-    return trusted && describeIdentityProvider(trusted)
-  } catch (error) {
-    if (error instanceof InvalidIdentityProvider) return undefined
-    throw error
-  }
+  const trusted = findTrustedIssuer(provider, mode)
+  return trusted && describeIdentityProvider(trusted)
 }

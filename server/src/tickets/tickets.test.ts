@@ -421,8 +421,8 @@ describe('an ID token', () => {
     await app.service.database.asOrg(
       await app.organization('other'),
       (sql) => sql`
-        insert into end_users (organization_id, id, external_id)
-        select current_organization(), gen_random_uuid(), 'known-' || n from generate_series(1, 99) n`,
+        insert into end_users (organization_id, id, issuer, external_id)
+        select current_organization(), gen_random_uuid(), ${provider.issuer}, 'known-' || n from generate_series(1, 99) n`,
     )
     const tokens: string[] = []
     for (let n = 0; n < 50; n += 1) tokens.push(await provider.idToken({ sub: `new-${n}` }))

@@ -59,7 +59,7 @@ async function findOrAddEndUser(sql: Sql, email: string, id: string, start: numb
   const [endUser] = await sql<{ id: string }>`
     insert into end_users (organization_id, id, external_id, email, created_at)
     values (current_organization(), ${id}, ${email}, ${email}, ${new Date(start).toISOString()})
-    on conflict (organization_id, external_id) do update set email = excluded.email
+    on conflict (organization_id, issuer, external_id) do update set email = excluded.email
     returning id`
   return endUser?.id as string
 }

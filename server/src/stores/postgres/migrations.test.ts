@@ -6,6 +6,7 @@ import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { verifyAuditChain } from '../../audit-events/verify.ts'
+import { findTrustedIssuer, type IdpType } from '../../identity-provider/issuers.ts'
 import { canonicalEmail } from '../../lib/addresses.ts'
 import { newId } from '../../lib/ids.ts'
 import { createSecrets } from '../../lib/secrets.ts'
@@ -469,4 +470,61 @@ test('a database with international domains gets their addresses in the form in 
       return { subject: email, email }
     }),
   )
+})
+
+test('a database without issuers gives end users and connectors the one that is configured', async () => {
+  const { owner } = await makeDatabase()
+  await (await makeRelease({}, '0042'))(owner, secrets)
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const settings: [type: IdpType | null, domain: string | null, issuer?: string][] = [
+    ['okta', 'Acme.okta.com'],
+    ['okta', 'Acme.okta.com/oauth2/Default-1'],
+    ['azure', '8A1b2c3d-0000-4000-8000-1234567890ab'],
+    ['azure', 'Acme.onmicrosoft.com'],
+    ['auth0', 'Acme.us.auth0.com'],
+    ['google', null],
+    ['google', 'acme.example'],
+    ['workos', 'client_01H'],
+    ['workos', 'Auth.acme.example'],
+    ['firebase', 'acme-1234'],
+    ['onelogin', 'acme'],
+    ['onelogin', 'acme.onelogin.com'],
+    ['logto', 'Acme.logto.app'],
+    ['custom_oidc', null, 'https://id.acme.example/Tenant/'],
+    ['okta', null],
+    [null, 'acme.okta.com'],
+  ]
+  const organizations = settings.map(() => newId())
+  for (const [at, [type, domain, issuer = null]] of settings.entries()) {
+    const id = organizations[at] as string
+    await database.asOrg(id, async (sql) => {
+      await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+      await sql`
+        insert into identity_providers (organization_id, idp_type, idp_domain, idp_issuer)
+        values (${id}, ${type}, ${domain}, ${issuer})`
+      await sql`
+        insert into end_users (organization_id, id, external_id, preview_user_id)
+        values (${id}, ${newId()}, 'ann', null), (${id}, ${newId()}, 'inlay-preview:bob', ${newId()})`
+      await sql`
+        insert into connectors (organization_id, id, name, kind, server_url, client_id, client_secret_sealed, scopes,
+          audience_mode, status)
+        values (${id}, ${newId()}, 'crm', 'id_jag', 'https://crm.example', 'hub', 'sealed', '{a}', 'resource', 'active')`
+    })
+  }
+  await migrate(owner, secrets)
+  for (const [at, [idp_type, idp_domain, idp_issuer = null]] of settings.entries()) {
+    const found = findTrustedIssuer({ idp_type, idp_domain, idp_issuer, allowed_audiences: null }, 'production')?.issuer
+    const rows = await database.asOrg(
+      organizations[at] as string,
+      (sql) => sql`
+        select (select issuer from end_users where preview_user_id is null) as of_user,
+               (select issuer from end_users where preview_user_id is not null) as of_preview,
+               (select idp_issuer from connectors) as of_secret`,
+    )
+    expect(rows, `${idp_type} ${idp_domain}`).toEqual([
+      { of_user: found ?? '', of_preview: '', of_secret: found ?? null },
+    ])
+  }
 })
