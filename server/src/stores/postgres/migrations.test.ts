@@ -474,7 +474,7 @@ test('a database with international domains gets their addresses in the form in 
 
 test('a database without issuers gives end users and connectors the one that is configured', async () => {
   const { owner } = await makeDatabase()
-  await (await makeRelease({}, '0042'))(owner, secrets)
+  await (await makeRelease({}, '0043'))(owner, secrets)
   const [auditKey] = auditKeys(secrets)
   const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
   onTestFinished(() => database.close())
