@@ -183,7 +183,7 @@ const observePage = (observe: () => Observation) => async (c: Context<PageEnv>, 
 const readinessMs = 1_500
 
 async function checkStores({ database, kv }: Service): Promise<Record<string, 'ok' | 'unavailable'>> {
-  const checks = { database: database.asService((sql) => sql`select 1`), kv: kv.ping() }
+  const checks = { database: database.ping(), kv: kv.ping() }
   const deadline = new AbortController()
   const late = delay(readinessMs, 'unavailable' as const, deadline).catch(() => 'unavailable' as const)
   const states = Object.entries(checks).map(async ([name, check]) => {

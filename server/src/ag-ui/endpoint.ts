@@ -8,7 +8,7 @@ import { failure, invalid, notFound } from '../lib/errors.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
 import type { Runs, Speaker } from '../runs/runs.ts'
 import type { EndOfConversation, HeldAccess, HeldConversation } from '../tickets/held-access.ts'
-import { checkStanding } from '../tickets/standing.ts'
+import { checkHolder } from '../tickets/standing.ts'
 import { createAttendance } from './attendance.ts'
 import { Follower } from './follower.ts'
 import { readConnectRequest, readRunRequest, readStopRequest } from './request.ts'
@@ -193,7 +193,7 @@ function readSession(
 
 /** Checks the session on every request, so that it ends with its key and its end user. */
 async function requireStanding(service: Service, { session: { holder }, abort }: Visit): Promise<void> {
-  const [standing = 'terms_changed'] = await checkStanding(service, holder.organization_id, [holder])
+  const standing = await checkHolder(service, holder)
   if (standing !== 'stands') throw invalidSession(endedBecause[standing])
   abort.signal.throwIfAborted()
 }

@@ -5,7 +5,7 @@ import { fingerprint } from '../lib/secrets.ts'
 import type { Speaker } from '../runs/runs.ts'
 import { bearerOf, type TicketHolder, type Tickets } from '../tickets/signed-tickets.ts'
 import { createSigner } from '../tickets/signed-values.ts'
-import { checkStanding } from '../tickets/standing.ts'
+import { checkHolder } from '../tickets/standing.ts'
 import { type startAgentSession as contract, longestSessionToken, sessionFailure } from './contract.ts'
 
 const sessionMs = 15 * 60 * 1000
@@ -53,7 +53,7 @@ export async function startAgentSession(
   if (!holder) throw sessionFailure('INVALID_TICKET')
   if (http.origin !== undefined && http.origin !== holder.origin) throw sessionFailure('ORIGIN_NOT_ALLOWED')
   if (http.origin !== undefined) http.allowOrigin(http.origin)
-  const [standing] = await checkStanding(service, holder.organization_id, [holder])
+  const standing = await checkHolder(service, holder)
   if (standing !== 'stands') throw sessionFailure('INVALID_TICKET')
   const { token, expiresAt } = service.agentSessions.issue(holder, visitorOf(service, holder, previous_token))
   if (expiresAt <= service.clock()) throw sessionFailure('INVALID_TICKET')

@@ -31,12 +31,13 @@ import {
   allowChoice,
   endRunning,
   findOrStartThread,
+  findQuestion,
   findRoom,
   lockActiveRun,
+  lockQuestion,
   lockRunOf,
   type NewRun,
   replaceLast,
-  requireQuestion,
   requireSpace,
   stopWaiting,
   type ThreadCounts,
@@ -193,7 +194,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     await admit(speaker)
     const { organization_id } = speaker.holder
     const changes = heldAccess.changeCount()
-    const { started, rows, ...sent } = await database.asOrg(organization_id, async (sql) => {
+    const { started, rows, ...sent } = await database.asHolder(speaker.holder, async (sql) => {
       const { thread_id, page, client } = message
       const look = () =>
         Promise.all([
@@ -271,7 +272,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
   async function regenerate(speaker: Speaker, threadId: string, page: RunPage | null) {
     await admit(speaker)
     const { organization_id } = speaker.holder
-    const { id, started } = await database.asOrg(organization_id, async (sql) => {
+    const { id, started } = await database.asHolder(speaker.holder, async (sql) => {
+      await requireThread(sql, speaker, threadId)
       const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
       const [active, [thread]] = await Promise.all([
         lockActiveRun(sql, threadId),
@@ -293,7 +295,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
   }
 
   async function stop(speaker: Speaker, threadId: string): Promise<void> {
-    const active = await database.asOrg(speaker.holder.organization_id, async (sql) => {
+    const active = await database.asHolder(speaker.holder, async (sql) => {
       await lockThread(sql, speaker, threadId)
       const run = await lockActiveRun(sql, threadId)
       if (run?.status === 'running') {
@@ -306,9 +308,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
   }
 
   async function end(speaker: Speaker, threadId: string): Promise<void> {
-    const { organization_id } = speaker.holder
     await loadTokenizer()
-    const ended = await database.asOrg(organization_id, async (sql) => {
+    const ended = await database.asHolder(speaker.holder, async (sql) => {
       await lockThread(sql, speaker, threadId)
       const run = await lockActiveRun(sql, threadId)
       if (run?.status === 'running') await endRunning(sql, run, now())
@@ -360,13 +361,17 @@ export async function createRuns(service: Needs): Promise<Runs> {
     if (!isId(decision.call_id)) throw notFound('tool_call', decision.call_id)
     if (decision.is_approved && decision.edited_args) {
       checkStorable(decision.edited_args)
-      const { call, run } = await database.asOrg(organization_id, (sql) => requireQuestion(sql, speaker, decision))
+      const { call, run } = await database.asHolder(speaker.holder, async (sql) =>
+        lockQuestion(sql, speaker, decision, await findQuestion(sql, speaker, decision)),
+      )
       await requireFit(call, run, decision.edited_args)
     }
-    const started = await database.asOrg(organization_id, async (sql) => {
+    const started = await database.asHolder(speaker.holder, async (sql) => {
+      // Before any lock, so that answers to questions of others don't queue for one.
+      const threadId = await findQuestion(sql, speaker, decision)
       const [hasRoom, { call, run }] = await Promise.all([
         findRoom(sql, speaker),
-        requireQuestion(sql, speaker, decision),
+        lockQuestion(sql, speaker, decision, threadId),
       ])
       if (run.status === 'waiting' && !hasRoom) throw tooManyRuns()
       const state = decision.is_approved ? 'approved' : 'declined'
@@ -403,7 +408,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
 
   async function settleClientCalls(...[speaker, threadId, results, client]: Parameters<Runs['settleClientCalls']>) {
     const { organization_id } = speaker.holder
-    const started = await database.asOrg(organization_id, async (sql) => {
+    const started = await database.asHolder(speaker.holder, async (sql) => {
+      await requireThread(sql, speaker, threadId)
       const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
       const run = await lockActiveRun(sql, threadId)
       if (!run) return undefined
@@ -424,12 +430,12 @@ export async function createRuns(service: Needs): Promise<Runs> {
   async function acceptLate({ speaker, call_id, source, answer }: LateResult): Promise<boolean> {
     const { holder } = speaker
     const { organization_id } = holder
-    const call = await database.asOrg(organization_id, (sql) => findLateCall(sql, speaker, call_id))
+    const call = await database.asHolder(holder, (sql) => findLateCall(sql, speaker, call_id))
     if (!call || call.is_early) return call === undefined
     const { run_id: id, thread_id: threadId } = call
     const run: Run = { id, organizationId: organization_id, threadId, holder, page: null, client: null }
     const outcome = await service.toolbox.readLateResponse(run, call, { source, answer })
-    const isSaved = await database.asOrg(organization_id, async (sql) => {
+    const isSaved = await database.asHolder(holder, async (sql) => {
       const isSaved = await saveLateResult(sql, speaker, call, outcome)
       if (isSaved) await addOrigins(sql, threadId, outcome.origins)
       return isSaved
@@ -469,7 +475,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
 
   const watch: Runs['watch'] = async (speaker, threadId, viewer, have) => {
     const readLast = () =>
-      database.asOrg(speaker.holder.organization_id, async (sql) => {
+      database.asHolder(speaker.holder, async (sql) => {
         const [[last]] = await Promise.all([
           selectStories(sql, threadId, { limit: 1 }),
           requireThread(sql, speaker, threadId),

@@ -179,18 +179,23 @@ export async function endRunning(sql: Sql, row: RunRow, at: string, error: RunEr
   await settleInterruptedCalls(sql, run, interrupted)
 }
 
+/** Returns the call's thread, which must be the speaker's. Locks nothing. */
+export async function findQuestion(sql: Sql, speaker: Speaker, { call_id }: Decision): Promise<string> {
+  const [found] = await sql<{ thread_id: string }>`
+    select thread_id from tool_calls join runs on runs.id = run_id where tool_calls.id = ${call_id}`
+  if (!found || !(await ownsThread(sql, speaker, found.thread_id))) throw notFound('tool_call', call_id)
+  return found.thread_id
+}
+
 /** Locks the call's run, and checks that the question is open and that this client may answer it. */
-export async function requireQuestion(
+export async function lockQuestion(
   sql: Sql,
   speaker: Speaker,
   { call_id, is_approved }: Decision,
+  threadId: string,
 ): Promise<{ call: ToolCallRow; run: RunRow }> {
-  const [found] = await sql<{ run_id: string; thread_id: string }>`
-    select run_id, thread_id from tool_calls join runs on runs.id = run_id where tool_calls.id = ${call_id}`
-  if (!found) throw notFound('tool_call', call_id)
-  if (!(await ownsThread(sql, speaker, found.thread_id))) throw notFound('tool_call', call_id)
-  await lockThread(sql, speaker, found.thread_id)
-  const run = await lockActiveRun(sql, found.thread_id)
+  await lockThread(sql, speaker, threadId)
+  const run = await lockActiveRun(sql, threadId)
   const [call] = await sql<ToolCallRow & { is_expired: boolean }>`
     select *, expires_at < now() as is_expired from tool_calls where id = ${call_id}`
   if (!run || !call || run.id !== call.run_id || hasEnded(call) || call.state !== 'asking') {

@@ -24,7 +24,7 @@ export async function describeAgent(service: Service & AboutAgent, { holder }: S
   // Visitors who aren't welcome learn no more than a visitor of the site.
   if (problem?.code === 'SIGN_IN_NEEDED') return { ...shown, skills: [], connector_count: 0 }
   const host = URL.parse(holder.origin ?? '')?.hostname ?? ''
-  const [skills, connectors] = await service.database.asOrg(holder.organization_id, (sql) =>
+  const [skills, connectors] = await service.database.asHolder(holder, (sql) =>
     Promise.all([selectActiveSkills(sql, host), holder.end_user ? countConnectors(sql) : 0]),
   )
   return { ...shown, skills: skills.slice(0, mostSkills), connector_count: connectors }

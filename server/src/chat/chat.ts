@@ -8,6 +8,7 @@ import { portionsOf } from '../run-feeds/portions.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker, Viewer } from '../runs/runs.ts'
 import { type AboutAgent, describeAgent } from './about.ts'
+import { createChatLimits } from './chat-limits.ts'
 import { rateMessage, readMessages } from './history.ts'
 import { Outbox } from './outbox.ts'
 import { changeThread, deleteThread, listThreads } from './own-threads.ts'
@@ -22,6 +23,8 @@ export interface ChatClient {
   say(message: ServerMessage): void
   /** Resolves once the connection has taken the message: with false if it is closed. */
   deliver(message: ServerMessage): Promise<boolean>
+  /** Ends the session of a client that sends far more than it may. */
+  flooded(): void
 }
 
 /** The agent's conversations on the widgets' sockets. */
@@ -32,10 +35,15 @@ export interface Chat {
 
 /** Requests of one session that can be handled at the same time. */
 const mostRequests = 8
+/** Requests of one session that can be refused without one that is accepted. */
+const mostRefusals = 500
 
 export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat {
   const { log, runs } = service
   const links = createConnectLinks(service)
+  const limits = createChatLimits(service)
+  /** Requests refused since the last one that was accepted. */
+  const refusals = new WeakMap<ChatClient, number>()
   /** The thread that a session shows. */
   const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
   const busy = new WeakMap<ChatClient, number>()
@@ -65,6 +73,8 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
   async function handle(client: ChatClient, message: ChatMessage): Promise<void> {
     const { request_id } = message
     const speaker = client.speaker()
+    await limits.admit(speaker, message.type)
+    refusals.delete(client)
     switch (message.type) {
       case 'chat/about':
         return client.say({ type: 'chat/agent', request_id, ...(await describeAgent(service, speaker)) })
@@ -140,6 +150,12 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
     })
   }
 
+  function countRefusal(client: ChatClient): void {
+    const count = (refusals.get(client) ?? 0) + 1
+    refusals.set(client, count)
+    if (count > mostRefusals) client.flooded()
+  }
+
   function refuse(client: ChatClient, { request_id }: ChatMessage, error: unknown): void {
     if (!(error instanceof Failure)) log.error({ err: error }, 'Could not handle a request to the agent')
     const { code, message, data } =
@@ -148,6 +164,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
         : { code: 'INTERNAL_ERROR', message: 'Something went wrong on the server. Try again.', data: undefined }
     const values = error instanceof Failure && !error.envelope.defined ? data : undefined
     const details = typeof data?.details === 'string' ? `${String(data.field)}: ${data.details}` : message
+    if (code === 'TOO_MANY_REQUESTS' || code === 'SIGN_IN_NEEDED') countRefusal(client)
     const seconds = error instanceof Failure ? Number(error.headers['retry-after']) : Number.NaN
     client.say({
       type: 'chat/error',
@@ -165,7 +182,8 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
       if (count >= mostRequests) {
         const { request_id } = message
         const error = { code: 'TOO_MANY_REQUESTS', message: 'Wait for the responses to earlier requests.' }
-        return client.say({ type: 'chat/error', request_id, ...error })
+        client.say({ type: 'chat/error', request_id, ...error })
+        return countRefusal(client)
       }
       busy.set(client, count + 1)
       handle(client, message)

@@ -38,7 +38,7 @@ export async function* readMessages(
   addLinks: AddLinks,
 ): AsyncGenerator<ServerMessage> {
   const read: Read = (select) =>
-    database.asOrg(speaker.holder.organization_id, async (sql) => {
+    database.asHolder(speaker.holder, async (sql) => {
       await requireThread(sql, speaker, thread_id)
       return select(sql)
     })
@@ -135,7 +135,7 @@ export const rateMessage = (
   { holder, visitor }: Speaker,
   { message_id, rating, comment }: Asked<'chat/feedback'>,
 ): Promise<void> =>
-  database.asOrg(holder.organization_id, (sql: Sql) =>
+  database.asHolder(holder, (sql: Sql) =>
     saveFeedback(sql, {
       runId: message_id,
       endUserId: holder.end_user?.id ?? null,

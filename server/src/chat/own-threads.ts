@@ -27,15 +27,14 @@ export async function listThreads(
   speaker: Speaker,
   { offset, query = '', archived }: Asked<'chat/threads'>,
 ): Promise<ThreadList> {
-  const { organization_id } = speaker.holder
   const owner = ownerOf(speaker)
   const wanted = { status: archived ? 'archived' : 'regular', ids: null, offset }
   if (query.includes('\0')) throw invalid('query', 'Must not contain NUL')
-  if (query.trim() === '') return database.asOrg(organization_id, (sql) => selectPage(sql, owner, wanted))
+  if (query.trim() === '') return database.asHolder(speaker.holder, (sql) => selectPage(sql, owner, wanted))
   const searching = (sql: Sql) =>
     searchThreads(sql, query.trim(), { statuses: [wanted.status], withContents: true, owner })
-  const ids = await inTurnOfUsers(laneOf(speaker), () => database.asOrg(organization_id, searching))
-  return database.asOrg(organization_id, (sql) => selectPage(sql, owner, { ...wanted, ids }))
+  const ids = await inTurnOfUsers(laneOf(speaker), () => database.asHolder(speaker.holder, searching))
+  return database.asHolder(speaker.holder, (sql) => selectPage(sql, owner, { ...wanted, ids }))
 }
 
 async function selectPage(
@@ -83,7 +82,7 @@ export async function changeThread(
   if (name === '') throw invalid('title', 'Must have a visible character')
   await countChange(service, speaker)
   const status = archived === undefined ? null : archived ? 'archived' : 'regular'
-  await service.database.asOrg(speaker.holder.organization_id, async (sql) => {
+  await service.database.asHolder(speaker.holder, async (sql) => {
     await lockThread(sql, speaker, thread_id)
     // The user's words are contents, which a title that a member of the organization sets isn't.
     const changed = await sql`
@@ -107,10 +106,9 @@ export async function deleteThread(
   { thread_id }: Asked<'chat/delete-thread'>,
 ): Promise<void> {
   await countChange(service, speaker)
-  const { organization_id } = speaker.holder
   for (let tries = 0; tries < mostTries; tries += 1) {
     await service.runs.end(speaker, thread_id)
-    if (await service.database.asOrg(organization_id, (sql) => eraseThread(sql, speaker, thread_id))) return
+    if (await service.database.asHolder(speaker.holder, (sql) => eraseThread(sql, speaker, thread_id))) return
   }
   throw failure(409, 'RUN_ACTIVE', 'The agent keeps getting new messages in this conversation. Try again.')
 }

@@ -53,6 +53,11 @@ export const settings = {
     secret: true,
     text: 'URL of a PostgreSQL database, version 15 or newer. Its role owns the schema and needs `CREATEROLE`: the server creates a second role that owns nothing, and connects with that. Without this setting, an embedded PostgreSQL runs in the data folder.',
   },
+  DATABASE_POOL_SIZE: {
+    default: '10',
+    parse: integer(4, 1_000),
+    text: 'Maximum number of connections to PostgreSQL, from 4 to 1000. The server opens one more for its readiness probe, and a few for its start and for maintenance. All nodes together must stay below PostgreSQL’s `max_connections`. An organization can use up to 70 % of the connections of a node at the same time, its anonymous visitors 20 %, and all anonymous visitors 50 %.',
+  },
   REDIS_URL: {
     parse: url('redis:', 'rediss:', 'unix:'),
     secret: true,
@@ -251,6 +256,7 @@ export interface Config {
   publicUrl: string | undefined
   dataDir: string
   databaseUrl: string | undefined
+  databasePoolSize: number
   redisUrl: string | undefined
   redisPrefix: string
   /** Newest first: the first encrypts and signs, all decrypt and verify. */
@@ -365,6 +371,7 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
     publicUrl,
     dataDir,
     databaseUrl,
+    databasePoolSize: given('DATABASE_POOL_SIZE'),
     redisUrl: read('REDIS_URL'),
     redisPrefix: given('INLAY_REDIS_PREFIX'),
     secrets: secrets ?? secretOfDataFolder(dataDir, mode),

@@ -4,8 +4,8 @@ import { checkEndpoints, findAuthorizationServer } from '../connectors/server-me
 import { keepFailure, StepFailed } from '../connectors/steps.ts'
 import type { Service } from '../foundation/service.ts'
 import { isUnavailable } from '../lib/errors.ts'
-import { createFairQueue } from '../lib/fair-queue.ts'
 import { ignoreUnreadable } from '../lib/secrets.ts'
+import { createFairQueue } from '../lib/shares/fair-queue.ts'
 import {
   type ConsentedToken,
   type Consenting,

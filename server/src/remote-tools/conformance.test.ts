@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { expectDocumented, readResults } from '../../test/conformance.ts'
 import { type Context, runAsClient } from '../../test/conformance-hub.ts'
 import { StepFailed } from '../connectors/steps.ts'
-import { createFairQueue } from '../lib/fair-queue.ts'
+import { createFairQueue } from '../lib/shares/fair-queue.ts'
 
 const repository = join(import.meta.dirname, '../../..')
 

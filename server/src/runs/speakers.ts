@@ -9,9 +9,13 @@ export async function requireThread(sql: Sql, speaker: Speaker, id: string): Pro
   if (!(await ownsThread(sql, speaker, id))) throw notFound('thread', id)
 }
 
-/** Transactions that lock a run lock its thread first, so that they never wait for each other. */
+/**
+ * Transactions that lock a run lock its thread first, so that they never wait for each other. Threads of others aren't
+ * locked. The owner is checked again with the lock, because the thread may have been adopted meanwhile.
+ */
 export async function lockThread(sql: Sql, speaker: Speaker, id: string): Promise<void> {
-  if (isId(id)) await sql`select from threads where id = ${id} for no key update`
+  await requireThread(sql, speaker, id)
+  await sql`select from threads where id = ${id} for no key update`
   await requireThread(sql, speaker, id)
 }
 

@@ -4,7 +4,7 @@ import { subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
 import type { Held, HeldAccess } from '../tickets/held-access.ts'
 import type { TicketHolder, Tickets } from '../tickets/signed-tickets.ts'
-import { checkStanding, type Standing } from '../tickets/standing.ts'
+import { checkHolder, type Standing } from '../tickets/standing.ts'
 import type { Places } from './places.ts'
 
 /** Thrown when a socket isn't opened, with the HTTP response. */
@@ -61,7 +61,7 @@ export async function admit(
   const arrival: Held = { accessEnded: () => (hasEnded = true) }
   heldAccess.hold(holder, arrival)
   try {
-    const [standing = 'stands'] = await checkStanding(service, holder.organization_id, [holder])
+    const standing = await checkHolder(service, holder)
     if (standing !== 'stands' || hasEnded) throw new SocketRefused(401, 'INVALID_TICKET', voidTicket[standing])
     letIn(holder)
   } finally {

@@ -170,6 +170,10 @@ export class Session implements LocalSource, ChatClient, Held {
     return { isAsking: this.#calls.isAsking(question), isVisible: isInFront === true, shownAt }
   }
 
+  flooded(): void {
+    this.end({ code: 'over_limit', reason: 'The client sends too many requests' })
+  }
+
   /** Does nothing while the page has no socket. */
   say(message: ServerMessage): void {
     this.#socket?.say(message)

@@ -490,6 +490,17 @@ describe('when the database fails', () => {
     expect(state.opened, 'unresponsive connections are not reused').toBeGreaterThan(openedInSilence)
   })
 
+  test('a transaction that waits too long for a connection is unavailable', async () => {
+    const pool = openPool({ answerWithinMs: 4_000 })
+    await pool.asService(visible)
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    const first = pool.asService(() => held)
+    await expect(pool.asOrg(acme, visible)).rejects.toEqual(unavailable)
+    release()
+    await first
+    expect(await pool.asOrg(acme, visible)).toEqual([acme])
+  })
+
   test('transactions beyond the queue for connections are unavailable at once', async () => {
     const pool = openPool({ mostWaiting: 3 })
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
@@ -507,5 +518,78 @@ describe('when the database fails', () => {
   ])('a database %s is unavailable', async (_, other) => {
     const pool = openPool({ connection: { ...connection, ...other } })
     await expect(pool.asService((sql) => sql`select 1`)).rejects.toEqual(unavailable)
+  })
+})
+
+describe('connections', () => {
+  /** Starts transactions that last until the test ends, as if they waited for locks. */
+  function hold(count: number, begin: (work: () => Promise<void>) => Promise<unknown>) {
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>()
+    const state = { running: 0 }
+    const work = () => {
+      state.running += 1
+      return isOver
+    }
+    const all = Promise.allSettled(Array.from({ length: count }, () => begin(work)))
+    onTestFinished(async () => {
+      end()
+      await all
+    })
+    return state
+  }
+
+  const visitorOf = (organization_id: string) => ({ organization_id })
+  const userOf = (organization_id: string) => ({ organization_id, end_user: {} })
+
+  test('are never all used by one organization, so that others need not wait', async () => {
+    const pool = openPool({ connections: 10 })
+    const held = hold(50, (work) => pool.asOrg(acme, work))
+    expect(await pool.asOrg(globex, visible)).toEqual([globex])
+    expect(await pool.asService(visible)).toEqual([])
+    await expect.poll(() => held.running).toBe(7)
+  })
+
+  test('are used by few visitors of an organization, so that its users need not wait', async () => {
+    const pool = openPool({ connections: 10 })
+    const held = hold(50, (work) => pool.asHolder(visitorOf(acme), work))
+    expect(await pool.asHolder(userOf(acme), visible)).toEqual([acme])
+    expect(await pool.asHolder(visitorOf(globex), visible)).toEqual([globex])
+    await expect.poll(() => held.running).toBe(2)
+  })
+
+  test('are half free when visitors of many organizations use all they can', async () => {
+    const pool = openPool({ connections: 10 })
+    const held = Array.from({ length: 10 }, newId).map((id) => hold(5, (work) => pool.asHolder(visitorOf(id), work)))
+    expect(await pool.asOrg(globex, visible)).toEqual([globex])
+    await expect.poll(() => held.reduce((sum, { running }) => sum + running, 0)).toBe(5)
+  })
+
+  test('go next to the organization that has the fewest', async () => {
+    const pool = openPool({ connections: 4 })
+    const order: string[] = []
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>()
+    const first = [acme, acme, globex, globex].map((id) => pool.asOrg(id, () => isOver))
+    const later = [acme, acme, acme, globex].map((id) =>
+      pool.asOrg(id, async () => {
+        order.push(id)
+      }),
+    )
+    const newcomer = newId()
+    later.push(
+      pool.asOrg(newcomer, async () => {
+        order.push(newcomer)
+      }),
+    )
+    end()
+    await Promise.all([...first, ...later])
+    expect(order[0]).toBe(newcomer)
+  })
+
+  test('are all used by others, and a probe still gets its answer', async () => {
+    const pool = openPool({ connections: 1 })
+    const held = hold(2, (work) => pool.asOrg(acme, work))
+    await expect.poll(() => held.running).toBe(1)
+    await pool.ping()
+    expect(held.running).toBe(1)
   })
 })

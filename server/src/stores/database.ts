@@ -2,7 +2,9 @@ import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { DerivedKey } from '../lib/secrets.ts'
+import { QueueFull } from '../lib/shares/fair-queue.ts'
 import { SkippedStatement, type StatementResult, sendInBatches } from './postgres/batches.ts'
+import { ConnectionTurns, defaultConnections, visitorsOf } from './postgres/connection-turns.ts'
 
 /**
  * Plain SQL in tagged templates: values become parameters, and the text becomes a prepared statement.
@@ -25,6 +27,11 @@ export interface Transaction extends Sql {
 export interface Database {
   /** A transaction that only sees one organization's rows, whatever its SQL is. */
   asOrg<T>(organizationId: string, work: (sql: Transaction) => Promise<T>): Promise<T>
+  /**
+   * The same for work that an end user or an anonymous visitor causes. Visitors have a small share of the connections,
+   * because anyone can be one.
+   */
+  asHolder<T>(holder: Holder, work: (sql: Transaction) => Promise<T>): Promise<T>
   /** A transaction that sees the organizations and memberships of one user. */
   asUser<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the invitations to one verified email address. */
@@ -54,7 +61,15 @@ export interface Database {
   asDomainChecker<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees no tenant rows, for tables that belong to no organization, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** Fails if PostgreSQL doesn't respond. Has a connection of its own, so it doesn't wait for transactions. */
+  ping(): Promise<void>
   close(): Promise<void>
+}
+
+/** Without an end user, an anonymous visitor. */
+export interface Holder {
+  organization_id: string
+  end_user?: object | undefined
 }
 
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
@@ -91,24 +106,27 @@ const ticksOfPatience = 10
 export function openDatabase({
   connection,
   auditKey,
-  connections = 10,
+  connections = defaultConnections,
   answerWithinMs = 10_000,
   mostWaiting = 5_000,
   onIdleError,
 }: DatabaseOptions): Database {
   // PostgreSQL cancels a slow statement before the client gives up on the connection.
   const statementMs = Math.round(answerWithinMs * 0.8)
-  const pool = new pg.Pool({
+  const patienceMs = answerWithinMs / 2
+  const poolOptions = {
     ...connection,
-    max: connections,
-    connectionTimeoutMillis: answerWithinMs / 2,
+    connectionTimeoutMillis: patienceMs,
     // A new connection plans each statement again several times. Many networks drop connections that are idle for longer.
     idleTimeoutMillis: 60_000,
     // A node that is suspended in a transaction loses its locks before the statements of other nodes time out.
     options: `-c timezone=UTC -c statement_timeout=${statementMs} -c idle_in_transaction_session_timeout=5s`,
-  })
+  }
+  const pool = new pg.Pool({ ...poolOptions, max: connections })
+  const probe = new pg.Pool({ ...poolOptions, max: 1 })
+  const turns = new ConnectionTurns(connections, mostWaiting)
   // Without a listener, an idle connection that dies would crash the process.
-  pool.on('error', (error) => onIdleError?.(error))
+  for (const each of [pool, probe]) each.on('error', (error) => onIdleError?.(error))
 
   // Counts ticks instead of time, so that a process that was itself suspended or blocked doesn't blame PostgreSQL.
   let tick = 0
@@ -119,27 +137,39 @@ export function openDatabase({
   pool.on('remove', (client) => void watched.delete(client))
   const watch = setInterval(() => {
     tick += 1
+    turns.refuseOlder(performance.now() - patienceMs)
     for (const [client, { unanswered, heardAt }] of watched) {
       if (unanswered > 0 && tick - heardAt > ticksOfPatience) cut(client, answerWithinMs)
     }
   }, answerWithinMs / ticksOfPatience)
   watch.unref()
 
-  async function connect(): Promise<pg.PoolClient> {
-    if (pool.waitingCount >= mostWaiting)
-      throw serviceUnavailable(
-        'The database is overloaded',
-        new Error('Too many transactions are waiting for a connection'),
-      )
+  async function connect(from: pg.Pool): Promise<pg.PoolClient> {
     try {
-      return await pool.connect()
+      return await from.connect()
     } catch (error) {
       throw serviceUnavailable('The database is not reachable', error)
     }
   }
 
-  async function transaction<T>(setting: string, value: string, work: (sql: Transaction) => Promise<T>): Promise<T> {
-    const client = await connect()
+  /** Waits for a connection in the lane's turn. */
+  async function transaction<T>(
+    lane: string,
+    setting: string,
+    value: string,
+    work: (sql: Transaction) => Promise<T>,
+  ): Promise<T> {
+    const turn = turns.enter(lane)
+    if (turn) await turn.catch(refuse)
+    try {
+      return await transact(setting, value, work)
+    } finally {
+      turns.leave(lane)
+    }
+  }
+
+  async function transact<T>(setting: string, value: string, work: (sql: Transaction) => Promise<T>): Promise<T> {
+    const client = await connect(pool)
     const state = watched.get(client) as Watched
     // After an error that PostgreSQL didn't report, the connection is in an unknown state and must not be reused.
     let broken: Error | undefined
@@ -217,26 +247,50 @@ export function openDatabase({
     }
   }
 
+  // The lane is never a value that a stranger can choose, such as the hash of a key: each lane gets turns.
+  const asOrg: Database['asOrg'] = (id, work) => transaction(id, 'inlay.organization_id', id, work)
+  const asVisitor: Database['asOrg'] = (id, work) => transaction(visitorsOf(id), 'inlay.organization_id', id, work)
+
   return {
-    asOrg: (organizationId, work) => transaction('inlay.organization_id', organizationId, work),
-    asUser: (userId, work) => transaction('inlay.user_id', userId, work),
-    asInvitee: (email, work) => transaction('inlay.invited_email', email, work),
-    asKeyHolder: (keyHash, work) => transaction('inlay.key_hash', keyHash, work),
-    asFinisher: (work) => transaction('inlay.task', 'departures', work),
-    asExpirer: (work) => transaction('inlay.task', 'expiry', work),
-    asEraser: (work) => transaction('inlay.task', 'retention', work),
-    asKeeper: (work) => transaction('inlay.task', 'runs', work),
-    asBiller: (work) => transaction('inlay.task', 'billing', work),
-    asSyncer: (work) => transaction('inlay.task', 'code_sync', work),
-    asEmailDomain: (domain, work) => transaction('inlay.email_domain', domain, work),
-    asAuditor: (work) => transaction('inlay.task', 'audit', work),
-    asDomainChecker: (work) => transaction('inlay.task', 'sign_in', work),
-    asService: (work) => transaction('inlay.organization_id', '', work),
+    asOrg,
+    asHolder: ({ organization_id, end_user }, work) => (end_user ? asOrg : asVisitor)(organization_id, work),
+    asUser: (userId, work) => transaction(userId, 'inlay.user_id', userId, work),
+    asInvitee: (email, work) => transaction('invitees', 'inlay.invited_email', email, work),
+    asKeyHolder: (keyHash, work) => transaction('keys', 'inlay.key_hash', keyHash, work),
+    asFinisher: (work) => transaction('departures', 'inlay.task', 'departures', work),
+    asExpirer: (work) => transaction('expiry', 'inlay.task', 'expiry', work),
+    asEraser: (work) => transaction('retention', 'inlay.task', 'retention', work),
+    asKeeper: (work) => transaction('runs', 'inlay.task', 'runs', work),
+    asBiller: (work) => transaction('billing', 'inlay.task', 'billing', work),
+    asSyncer: (work) => transaction('code_sync', 'inlay.task', 'code_sync', work),
+    asEmailDomain: (domain, work) => transaction('domains', 'inlay.email_domain', domain, work),
+    asAuditor: (work) => transaction('audit', 'inlay.task', 'audit', work),
+    asDomainChecker: (work) => transaction('sign_in', 'inlay.task', 'sign_in', work),
+    asService: (work) => transaction('service', 'inlay.organization_id', '', work),
+    async ping() {
+      const client = await connect(probe)
+      const silence = setTimeout(() => cut(client, answerWithinMs), answerWithinMs)
+      let broken: Error | undefined
+      try {
+        await client.query('select')
+      } catch (error) {
+        broken = error as Error
+        throw serviceUnavailable('The database is not reachable', error)
+      } finally {
+        clearTimeout(silence)
+        client.release(broken)
+      }
+    },
     async close() {
-      await pool.end()
+      await Promise.all([pool.end(), probe.end()])
       clearInterval(watch)
     },
   }
+}
+
+function refuse(error: unknown): never {
+  if (error instanceof QueueFull) throw serviceUnavailable('The database is overloaded', error)
+  throw error
 }
 
 const streamOf = (client: pg.PoolClient): Duplex =>

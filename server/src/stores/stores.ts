@@ -35,6 +35,9 @@ export interface StoreOptions {
   onProgress?: (text: string) => void
 }
 
+/** For the start, maintenance, commands and administrators. */
+const connectionsBesidePool = 50
+
 /** Redis can't be reached, or rejects the connection. */
 export class RedisFailed extends Error {
   override name = 'RedisFailed'
@@ -52,6 +55,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     : await openEmbeddedPostgres({
         dataDir: config.dataDir,
         claim,
+        connections: config.databasePoolSize + connectionsBesidePool,
         onTrouble: (error) => log.warn({ err: error }, 'the embedded PostgreSQL is not running; restarting it'),
         ...(onProgress && { onProgress }),
       })
@@ -70,7 +74,12 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     }
     const [auditKey] = auditKeys(secrets)
     const connection = serviceConnection(postgres.connection, secrets)
-    const database = openDatabase({ connection, auditKey, onIdleError: onError })
+    const database = openDatabase({
+      connection,
+      auditKey,
+      connections: config.databasePoolSize,
+      onIdleError: onError,
+    })
     closers.push(() => database.close())
     const { openKv, openBus } = await chooseShared(config, { secrets, clock, onError })
     const kv = openKv()

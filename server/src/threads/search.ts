@@ -1,5 +1,5 @@
 import { serviceUnavailable } from '../lib/errors.ts'
-import { createFairQueue, QueueFull } from '../lib/fair-queue.ts'
+import { createFairQueue, QueueFull } from '../lib/shares/fair-queue.ts'
 import type { Sql } from '../stores/database.ts'
 
 /** A search reads texts instead of an index, because row-level security keeps PostgreSQL from using one for words. */

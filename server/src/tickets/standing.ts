@@ -34,6 +34,13 @@ export const checkStanding = (
   holders: readonly TicketHolder[],
 ): Promise<Standing[]> => database.asOrg(organizationId, (sql) => findStanding(sql, config, holders))
 
+/** The same for one holder who asks to be let in. */
+export const checkHolder = async (
+  { database, config }: Pick<Service, 'database' | 'config'>,
+  holder: TicketHolder,
+): Promise<Standing> =>
+  (await database.asHolder(holder, (sql) => findStanding(sql, config, [holder])))[0] ?? 'key_revoked'
+
 /** The same in the caller's transaction. */
 export async function findStanding(
   sql: Sql,

@@ -2,7 +2,7 @@ import { createHook } from 'node:async_hooks'
 import { scryptSync } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { QueueFull } from '../lib/fair-queue.ts'
+import { QueueFull } from '../lib/shares/fair-queue.ts'
 import { hashPassword, isOutdated, isPassword, passwordCost } from './passwords.ts'
 
 const address = '203.0.113.7'

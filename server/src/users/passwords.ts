@@ -1,7 +1,7 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { serviceUnavailable } from '../lib/errors.ts'
-import { createFairQueue, QueueFull } from '../lib/fair-queue.ts'
+import { createFairQueue, QueueFull } from '../lib/shares/fair-queue.ts'
 
 interface Cost {
   N: number

@@ -1,0 +1,169 @@
+import { randomUUID } from 'node:crypto'
+import { closeCodes } from '@inlay/protocol'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
+import { openChat } from '../../test/chat.ts'
+import type { Page } from '../../test/page.ts'
+import type { Database, Sql } from '../stores/database.ts'
+import { chatRates } from './chat-limits.ts'
+
+/** What strangers with a public key, and users, can cost others by asking. */
+
+let shop: AgentShop
+let database: Database
+beforeAll(async () => {
+  shop = await startAgentShop()
+  database = shop.service.database
+})
+beforeEach(async () => {
+  await allowVisitors(true)
+  // All buckets are full again.
+  shop.pass(60_000)
+})
+afterAll(() => shop.close())
+
+const allowVisitors = (is_enabled: boolean) =>
+  shop.request('PATCH', '/agent/config', { token: shop.admin, body: { anonymous: { is_enabled } } })
+
+const decide = () => ({ type: 'chat/decide', call_id: randomUUID(), approved: true, always: false }) as const
+const openVisitor = (visitor_secret: string = randomUUID()) => shop.page(undefined, { hello: { visitor_secret } })
+
+/** A transaction that stays open until the test ends. `ended` resolves if PostgreSQL ends it earlier. */
+async function holdOpen(
+  begin: (work: (sql: Sql) => Promise<void>) => Promise<void>,
+  first: (sql: Sql) => Promise<unknown>,
+) {
+  const [begun, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const ended = begin(async (sql) => {
+    await first(sql)
+    begun.resolve()
+    await over.promise
+  }).catch(() => undefined)
+  onTestFinished(async () => {
+    over.resolve()
+    await ended
+  })
+  await begun.promise
+  return { ended: ended.then(() => 'the transaction has ended first') }
+}
+
+/** Visitors of the shop's organization use all connections that they may have. */
+const holdVisitorsShare = () =>
+  Promise.all(
+    [1, 2].map(() =>
+      holdOpen(
+        (work) => database.asHolder({ organization_id: shop.demo }, work),
+        (sql) => sql`select`,
+      ),
+    ),
+  )
+
+/** Sends requests without waiting for responses, 8 at a time. */
+async function flood(page: Page, count: number) {
+  const chat = openChat(page)
+  const errors: string[] = []
+  for (let sent = 0; sent < count; sent += 8) {
+    const refused = await Promise.all(Array.from({ length: 8 }, () => chat.refusal(decide())))
+    errors.push(...refused.map(({ code }) => code))
+  }
+  return errors
+}
+
+test('an answer to a question that isn’t the user’s waits for no lock', async () => {
+  const page = await shop.page({ sub: 'impatient' })
+  const user = page.ready.user.id
+  const { ended: lock } = await holdOpen(
+    (work) => database.asOrg(shop.demo, work),
+    (sql) => sql`select pg_advisory_xact_lock(hashtextextended('runs:' || current_organization() || ${user}::text, 0))`,
+  )
+  const refusal = openChat(page).refusal(decide())
+  expect(await Promise.race([refusal, lock])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+})
+
+test('a request about another user’s thread waits for no lock', async () => {
+  const owner = openChat(await shop.page({ sub: 'owner' }))
+  await owner.rest(await owner.say('Hello'), 'succeeded')
+  const { ended: lock } = await holdOpen(
+    (work) => database.asOrg(shop.demo, work),
+    (sql) => sql`select from threads where id = ${owner.thread} for update`,
+  )
+  const other = openChat(await shop.page({ sub: 'other' }))
+  for (const type of ['chat/abort', 'chat/delete-thread'] as const) {
+    const refusal = other.refusal({ type, thread_id: owner.thread })
+    expect(await Promise.race([refusal, lock])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  }
+  const again = other.refusal({ type: 'chat/send', thread_id: owner.thread, trigger: 'regenerate-message' })
+  expect(await Promise.race([again, lock])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+})
+
+test('visitors whose organization doesn’t allow them are refused before the database', async () => {
+  await allowVisitors(false)
+  const chat = openChat(await openVisitor())
+  const [held] = (await holdVisitorsShare()).map(({ ended }) => ended)
+  const requests = [
+    decide(),
+    { type: 'chat/messages', thread_id: randomUUID() } as const,
+    { type: 'chat/threads', offset: 0 } as const,
+    { type: 'chat/resume', thread_id: randomUUID() } as const,
+  ]
+  for (const request of requests) {
+    expect(await Promise.race([chat.refusal(request), held])).toMatchObject({ code: 'SIGN_IN_NEEDED' })
+  }
+})
+
+test('while requests of visitors wait for connections, other organizations and the same one’s users and members don’t', async () => {
+  const [one, two, user] = [await openVisitor(), await openVisitor(), await shop.page({ sub: 'patient' })]
+  const [held] = (await holdVisitorsShare()).map(({ ended }) => ended)
+  for (const page of [one, two]) {
+    for (let sent = 0; sent < 8; sent += 1) page.send({ ...decide(), request_id: `${sent}` })
+    await page.settled()
+  }
+  const other = await shop.tokenFor('admin@other.test', 'other')
+  const refusal = openChat(user).refusal(decide())
+  expect(await Promise.race([refusal, held])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  for (const token of [shop.admin, other]) {
+    const members = shop.request('GET', '/organizations/current/members', { token })
+    expect(await Promise.race([members, held])).toMatchObject({ status: 200 })
+  }
+  expect((await fetch(`${shop.local}/readyz`)).status).toBe(200)
+  expect([...one.unread('chat/error'), ...two.unread('chat/error')], 'they still wait').toEqual([])
+})
+
+test('a visitor who asks too often is told to wait, and costs neither other visitors nor users anything', async () => {
+  const secret = randomUUID()
+  const errors = await flood(await openVisitor(secret), chatRates.visitor.atOnce + 80)
+  expect(errors.filter((code) => code === 'RESOURCE_NOT_FOUND')).toHaveLength(chatRates.visitor.atOnce)
+  const again = openChat(await openVisitor(secret))
+  expect(await again.refusal(decide()), 'on another socket').toMatchObject({
+    code: 'TOO_MANY_REQUESTS',
+    retry_after_ms: 1_000,
+  })
+  expect(await openChat(await openVisitor()).refusal(decide())).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  expect(await openChat(await shop.page({ sub: 'calm' })).refusal(decide())).toMatchObject({
+    code: 'RESOURCE_NOT_FOUND',
+  })
+  shop.pass(1_000)
+  expect(await again.refusal(decide()), 'after a second').toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+})
+
+test('visitors at one address share what it may ask', async () => {
+  const { visitor, address } = chatRates
+  for (let spent = 0; spent < address.atOnce; spent += visitor.atOnce) await flood(await openVisitor(), visitor.atOnce)
+  expect(await openChat(await openVisitor()).refusal(decide())).toMatchObject({ code: 'TOO_MANY_REQUESTS' })
+  expect(await openChat(await shop.page({ sub: 'near' })).refusal(decide())).toMatchObject({
+    code: 'RESOURCE_NOT_FOUND',
+  })
+})
+
+test('a user who asks too often is told to wait', async () => {
+  const { atOnce } = chatRates.user
+  const errors = await flood(await shop.page({ sub: 'eager' }), atOnce + 8)
+  expect(errors.slice(atOnce)).toEqual(Array(8).fill('TOO_MANY_REQUESTS'))
+})
+
+test('the socket of a client that doesn’t stop asking is closed', async () => {
+  const page = await openVisitor()
+  for (let sent = 0; sent < chatRates.visitor.atOnce + 1_000; sent += 1)
+    page.send({ ...decide(), request_id: `${sent}` })
+  expect(await page.closed).toEqual({ code: closeCodes.overLimit, reason: 'The client sends too many requests' })
+})

@@ -1,0 +1,87 @@
+import type { ClientMessage } from '@inlay/protocol'
+import type { AgentSettingsReader } from '../agent/agent-settings.ts'
+import type { Clock } from '../lib/clock.ts'
+import { failure } from '../lib/errors.ts'
+import { TokenBuckets } from '../lib/shares/token-buckets.ts'
+import type { Speaker } from '../runs/runs.ts'
+
+type ChatType = Extract<ClientMessage, { type: `chat/${string}` }>['type']
+
+/** What a request costs, in proportion to the work that it makes. All others cost 1. */
+const costs: Partial<Record<ChatType, number>> = {
+  'chat/messages': 4,
+  'chat/send': 4,
+  'chat/adopt': 2,
+  'chat/resume': 2,
+  'chat/threads': 2,
+}
+
+/** To open the panel with a conversation costs 9. An address may be shared by an office. */
+export const chatRates = {
+  user: { perSecond: 20, atOnce: 400 },
+  visitor: { perSecond: 10, atOnce: 200 },
+  address: { perSecond: 50, atOnce: 1_000 },
+  key: { perSecond: 400, atOnce: 8_000 },
+}
+
+const knownSpeakers = 50_000
+const knownKeys = 10_000
+
+export interface ChatLimits {
+  /** Throws before a request costs anything but memory. */
+  admit(speaker: Speaker, type: ChatType): Promise<void>
+}
+
+/** Limits requests to the agent on this node, because anyone can use a publishable key. */
+export function createChatLimits({
+  agentSettings,
+  clock,
+}: {
+  agentSettings: AgentSettingsReader
+  clock: Clock
+}): ChatLimits {
+  const users = new TokenBuckets(chatRates.user, knownSpeakers)
+  const visitors = new TokenBuckets(chatRates.visitor, knownSpeakers)
+  const addresses = new TokenBuckets(chatRates.address, knownSpeakers)
+  const keys = new TokenBuckets(chatRates.key, knownKeys)
+
+  /** All buckets must have enough before anything is taken, so that a visitor who is refused costs others nothing. */
+  function spend(buckets: [TokenBuckets, key: string][], cost: number): void {
+    const now = clock()
+    const wait = Math.max(...buckets.map(([bucket, key]) => bucket.wait(key, cost, now)))
+    if (wait > 0) throw tooManyRequests(wait)
+    for (const [bucket, key] of buckets) bucket.spend(key, cost, now)
+  }
+
+  return {
+    async admit({ holder, visitor, address }, type) {
+      const { organization_id, publishable_key_id, end_user } = holder
+      const cost = costs[type] ?? 1
+      if (end_user) return spend([[users, end_user.id]], cost)
+      spend(
+        [
+          [visitors, `${organization_id} ${visitor ?? address}`],
+          [addresses, `${organization_id} ${address}`],
+          [keys, publishable_key_id],
+        ],
+        cost,
+      )
+      // Says why there is nothing to talk to.
+      if (type !== 'chat/about') await requireVisitorsAllowed(agentSettings, organization_id)
+    },
+  }
+}
+
+/** Throws if an organization doesn't let anonymous visitors talk to its agent. */
+export async function requireVisitorsAllowed(
+  agentSettings: AgentSettingsReader,
+  organizationId: string,
+): Promise<void> {
+  const { anonymous } = await agentSettings.of(organizationId)
+  if (!anonymous.is_enabled) throw failure(403, 'SIGN_IN_NEEDED', 'Sign in to talk to the assistant.')
+}
+
+const tooManyRequests = (waitMs: number) =>
+  failure(429, 'TOO_MANY_REQUESTS', "You're sending requests too quickly. Try again in a moment.", {
+    headers: { 'retry-after': String(Math.ceil(waitMs / 1000)) },
+  })
