@@ -78,7 +78,7 @@ export async function createApp(service: Capabilities): Promise<App> {
   app.route('/', serveJoinPages(service, authorizationServer.session))
   app.route('/', serveAccountPages(service, authorizationServer.session))
   app.route('/', servePasskeyScript())
-  app.route('/', serveGithubApp(service))
+  app.route('/', serveGithubApp(service, authorizationServer.session))
   app.route('/', serveInstallations(service, authorizationServer.session))
   app.route('/', serveGithubWebhooks(service))
   app.route('/setup', serveSetup(service))

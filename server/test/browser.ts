@@ -64,6 +64,11 @@ export class Browser {
     return readText(this.html.replace(/<style>[\s\S]*?<\/style>/g, ''))
   }
 
+  /** The `Cookie` header of a request to the path. */
+  cookieHeader(path = '/'): string {
+    return this.#cookiesFor(new URL(path, this.#origin))
+  }
+
   cookieNames(): string[] {
     return [...this.#cookies.keys()].map((key) => key.split(' ')[0] ?? '')
   }

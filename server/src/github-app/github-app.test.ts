@@ -1,20 +1,25 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { Browser } from '../../test/browser.ts'
 import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { testSecret } from '../../test/engines/engines.ts'
 import { type LocalGithub, startGithub } from '../../test/github.ts'
-import { makeConfig, startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { type Email, makeConfig, useTestService } from '../../test/harness.ts'
+import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { createSecrets } from '../lib/secrets.ts'
 import { resealColumns } from '../operator/reseal.ts'
 import { registrationState } from './github-app.ts'
 import { githubApp, githubRepository, noGithubApp } from './samples.ts'
 
-let app: TestService
+let app: HttpService
+/** The `Cookie` header of a browser in which the admin is signed in. */
+let cookie: string
 let github: LocalGithub
 let token: string
 beforeAll(async () => {
   github = await startGithub()
-  app = await startTestService({ GITHUB_URL: github.url })
+  app = await startHttpService({ GITHUB_URL: github.url })
+  cookie = await signIn(app, 'admin@demo.test')
   token = await app.tokenFor('admin@demo.test', 'demo')
 })
 afterAll(async () => {
@@ -22,6 +27,11 @@ afterAll(async () => {
   await github.close()
 })
 beforeEach(() => noGithubApp(app, 'demo'))
+
+async function signIn({ url }: HttpService, email: Email): Promise<string> {
+  const browser = await (await new Browser(url).open('/invitations')).press(email)
+  return browser.cookieHeader()
+}
 
 const start = (body: unknown) => app.request('POST', '/org-github-apps/manifest-start', { token, body })
 const get = async () => (await app.request('GET', '/org-github-apps/config', { token })).body
@@ -56,10 +66,10 @@ describe('starting a registration', () => {
     const id = await app.organization('demo')
     expect(JSON.parse(body.manifest)).toEqual({
       name: expect.stringMatching(/^inlay-Acme-Inc-[0-9a-f]{6}$/),
-      url: 'http://localhost:8787',
-      redirect_url: 'http://localhost:8787/api/org-github-apps/callback',
-      setup_url: 'http://localhost:8787/o/demo/code-host',
-      hook_attributes: { url: `http://localhost:8787/api/org-github-apps/webhook/${id}`, active: false },
+      url: app.url,
+      redirect_url: `${app.url}/api/org-github-apps/callback`,
+      setup_url: `${app.url}/o/demo/code-host`,
+      hook_attributes: { url: `${app.url}/api/org-github-apps/webhook/${id}`, active: false },
       public: false,
       default_permissions: { contents: 'read', metadata: 'read' },
       default_events: ['push'],
@@ -197,8 +207,8 @@ describe('the configuration', () => {
 })
 
 describe('the way back from GitHub', () => {
-  const comeBack = (code: string, state: string) =>
-    app.fetch(`/api/org-github-apps/callback?${new URLSearchParams({ code, state })}`)
+  const comeBack = (code: string, state: string, cookies = cookie) =>
+    app.fetch(`/api/org-github-apps/callback?${new URLSearchParams({ code, state })}`, { headers: { cookie: cookies } })
   const text = async (response: Response) => (await response.text()).replace(/\s+/g, ' ')
   const begin = async (owner = 'acme') => {
     const started = await start({ github_org_name: owner })
@@ -213,7 +223,7 @@ describe('the way back from GitHub', () => {
     const { state, manifest } = await begin()
     const code = github.register(manifest, 'acme')
     const response = await comeBack(code, state)
-    expect([response.status, response.headers.get('location')]).toEqual([303, 'http://localhost:8787/o/demo/code-host'])
+    expect([response.status, response.headers.get('location')]).toEqual([303, `${app.url}/o/demo/code-host`])
     expect(await get()).toMatchObject({ configured: true, github_org_name: 'acme', client_secret_last4: 'abcd' })
     const id = await app.organization('demo')
     const [row = {}] = await app.service.database.asOrg(id, (sql) => sql`select * from github_apps`)
@@ -294,10 +304,12 @@ describe('the way back from GitHub', () => {
     onTestFinished(removeFolder)
     const direct = new URL(config.databaseUrl ?? '')
     const proxy = await startEngineProxy(`unix:${direct.searchParams.get('host')}/.s.PGSQL.${direct.port || 5432}`)
-    const cut = await useTestService({
+    const cut = await startHttpService({
       GITHUB_URL: github.url,
       DATABASE_URL: `postgres://${direct.username}@${proxy.host}${direct.pathname}`,
     })
+    onTestFinished(() => cut.close())
+    const headers = { cookie: await signIn(cut, 'admin@demo.test') }
     const admin = await cut.tokenFor('admin@demo.test', 'demo')
     const ask = (method: string, path: string, body?: unknown) =>
       cut.request(method, `/org-github-apps/${path}`, { token: admin, ...(body !== undefined && { body }) })
@@ -305,14 +317,14 @@ describe('the way back from GitHub', () => {
     const code = github.register(JSON.parse(started.body.manifest), 'acme')
     const address = `/api/org-github-apps/callback?${new URLSearchParams({ code, state: stateOf(started) })}`
     github.beforeResponse(/conversions/, () => proxy.cut())
-    const failed = await cut.fetch(address)
+    const failed = await cut.fetch(address, { headers })
     expect([failed.status, await text(failed)]).toEqual([503, expect.stringContaining('Nothing is lost: try again')])
     proxy.restore()
     await expect.poll(async () => (await cut.fetch('/readyz')).status).toBe(200)
     expect((await ask('GET', 'config')).body.configured).toBe(false)
-    expect((await cut.fetch(address)).status, 'GitHub would not answer the code again').toBe(303)
+    expect((await cut.fetch(address, { headers })).status, 'GitHub would not answer the code again').toBe(303)
     expect((await ask('GET', 'config')).body).toMatchObject({ configured: true, client_secret_last4: 'abcd' })
-    expect((await cut.fetch(address)).status, 'and then the link is used up').toBe(400)
+    expect((await cut.fetch(address, { headers })).status, 'and then the link is used up').toBe(400)
   })
 
   test('refuses an app of another owner', async () => {
@@ -334,7 +346,32 @@ describe('the way back from GitHub', () => {
     await role('member')
     const response = await comeBack(github.register(manifest, 'acme'), state)
     await role('admin')
-    expect(await text(response)).toContain('while you’re an admin')
+    expect(await text(response)).toContain('This link isn’t valid.')
+    expect(await get()).toEqual(notConfigured)
+  })
+
+  test.each<[string, () => Promise<string>]>([
+    ['the GitHub organization’s owner, who has no account at Inlay', async () => ''],
+    ['an admin of another organization', () => signIn(app, 'admin@other.test')],
+    ['another member of the same organization', () => signIn(app, 'member@demo.test')],
+  ])('in the browser of %s stores nothing, and still works for the admin who started it', async (_, open) => {
+    const { state, manifest } = await begin()
+    const code = github.register(manifest, 'acme')
+    const response = await comeBack(code, state, await open())
+    expect(response.status).toBe(400)
+    expect(await text(response)).toContain('If you didn’t start a registration in Inlay, delete the new app on GitHub.')
+    expect(await get()).toEqual(notConfigured)
+    expect((await comeBack(code, state)).status).toBe(303)
+  })
+
+  test('no longer works after the admin has signed out', async () => {
+    const { state, manifest } = await begin()
+    const browser = await (await new Browser(app.url).open('/invitations')).press('admin@demo.test')
+    const signedIn = browser.cookieHeader()
+    await browser.open('/oauth/logout')
+    await browser.press('Sign out')
+    const response = await comeBack(github.register(manifest, 'acme'), state, signedIn)
+    expect(await text(response)).toContain('sign in here, and reload this page')
     expect(await get()).toEqual(notConfigured)
   })
 })

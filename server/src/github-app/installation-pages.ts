@@ -7,7 +7,7 @@ import type { BrowserSession, NodeEnv } from '../http/browser-session.ts'
 import { page, pageHeaders } from '../http/pages.ts'
 import { oneTime } from '../stores/one-time.ts'
 import { type InstallationStart, installationState, saveInstallation } from './installations.ts'
-import { adviseAfter, findAdmin, showProblem } from './pages.ts'
+import { adviseAfter, findStarter, showProblem } from './pages.ts'
 
 /** An installation whose user still has to prove that they have access to it. */
 const authorizationState = oneTime<InstallationStart & { installation_id: number }>('github-authorization', 600)
@@ -26,12 +26,6 @@ export function serveInstallations(service: Service & { github: Github }, sessio
   const platform = config.github.app
   if (!platform) return app
 
-  /** Who started this, if it's the user of this browser, and they're still an admin. */
-  async function findStarter(c: Context<NodeEnv>, started: InstallationStart | undefined) {
-    const user = started && (await session.find(c))
-    return user && user.id === started.user_id ? findAdmin(service, started.organization_id, user.id) : undefined
-  }
-
   app.get('/api/org-github-apps/installed', async (c) => {
     c.set('operation' as never, 'githubAppInstalled' as never)
     const { state = '', installation_id = '', setup_action } = c.req.query()
@@ -40,8 +34,11 @@ export function serveInstallations(service: Service & { github: Github }, sessio
       return showProblem(c, `${text} Then start again from the Code host page.`, { heading })
     }
     if (setup_action === 'update' && !state) return showUpdated(c)
-    const started = await installationState.take(kv, state)
-    if (!started || !(await findStarter(c, started))) return showProblem(c, invalidLink, { heading })
+    const starting = await installationState.read(kv, state)
+    const starter = await findStarter(service, session, c, starting)
+    // The link stays usable for the admin if someone else opens it.
+    const started = starter && (await installationState.take(kv, state))
+    if (!started) return showProblem(c, invalidLink, { heading })
     if (!/^[1-9]\d{0,15}$/.test(installation_id)) {
       return showProblem(c, `GitHub didn’t say where the app was installed. ${startAgain}`, { heading })
     }
@@ -52,9 +49,10 @@ export function serveInstallations(service: Service & { github: Github }, sessio
   app.get('/api/org-github-apps/authorized', async (c) => {
     c.set('operation' as never, 'githubAppAuthorized' as never)
     const { state = '', code = '' } = c.req.query()
-    const started = await authorizationState.take(kv, state)
-    const admin = await findStarter(c, started)
-    if (!started || !admin) return showProblem(c, invalidLink, { heading })
+    const starting = await authorizationState.read(kv, state)
+    const admin = await findStarter(service, session, c, starting)
+    const started = admin && (await authorizationState.take(kv, state))
+    if (!started) return showProblem(c, invalidLink, { heading })
     const back = `${config.publicUrl}/o/${admin.slug}/code-host`
     const refuse = (problem: string) => showProblem(c, problem, { heading, back })
     if (!/^[\w-]{1,200}$/.test(code)) return refuse(`GitHub didn’t confirm who you are there. ${startAgain}`)
@@ -76,7 +74,7 @@ export function serveInstallations(service: Service & { github: Github }, sessio
   return app
 }
 
-const invalidLink = `This link isn’t valid. It can be used once, within an hour, by the admin who started the installation. ${startAgain}`
+const invalidLink = `This link isn’t valid. It can be used once, within an hour, in the browser in which the admin who started the installation is signed in to Inlay. ${startAgain}`
 
 function authorizationUrl({ github, publicUrl }: Service['config'], { clientId }: PlatformApp, state: string): string {
   const query = new URLSearchParams({

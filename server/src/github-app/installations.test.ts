@@ -137,13 +137,16 @@ describe('an installation', () => {
 
   test('is connected only in the browser of the admin who started it', async () => {
     const id = github.installFor(platform, 'globex')
-    // An attacker sends their link to somebody else, who installs the app.
-    expect(await comeBack(other, await start('demo'), id)).toBeUndefined()
+    const state = await start('demo')
+    // An attacker sends their link to another person, who installs the app.
+    expect(await comeBack(other, state, id)).toBeUndefined()
     expect(other.text).toContain('This link isn’t valid.')
-    expect(await comeBack(new Browser(app.url), await start('demo'), id)).toBeUndefined()
-    const next = await comeBack(demo, await start('demo'), id)
+    expect(await comeBack(new Browser(app.url), state, id)).toBeUndefined()
+    const next = await comeBack(demo, state, id)
     expect(await authorize(other, next ?? '', ['globex'])).toContain('This link isn’t valid.')
     expect(await installationOf('demo')).toBeNull()
+    await authorize(demo, next ?? '', ['globex'])
+    expect(await installationOf('demo'), 'visits of others don’t use the link up').toMatchObject({ account: 'globex' })
   })
 
   test('needs a state, which can be used once', async () => {

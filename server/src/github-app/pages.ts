@@ -2,7 +2,7 @@ import { type Context, Hono } from 'hono'
 import type { Service } from '../foundation/service.ts'
 import type { Conversion, Github } from '../github/github.ts'
 import { GithubError } from '../github/github-errors.ts'
-import type { NodeEnv } from '../http/browser-session.ts'
+import type { BrowserSession, NodeEnv } from '../http/browser-session.ts'
 import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
 import { isUnavailable } from '../lib/errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
@@ -11,20 +11,23 @@ import { type Registration, registrationState, saveApp } from './github-app.ts'
 
 type Needs = Service & { github: Github }
 
-/** The URL that GitHub sends browsers to after it created an organization's own app. */
-export function serveGithubApp(service: Needs): Hono<NodeEnv> {
+/**
+ * The URL that GitHub sends browsers to after it created an organization's own app. The state isn't enough: another
+ * organization's admin could let an owner of this GitHub organization confirm the app, and would get its credentials.
+ * So the browser must be signed in to Inlay as the admin who started the registration.
+ */
+export function serveGithubApp(service: Needs, session: BrowserSession): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
 
-  // Needs no session: the state can be used once, and says for which organization an administrator started this.
   app.get('/api/org-github-apps/callback', async (c) => {
     c.set('operation' as never, 'githubAppCallback' as never)
     const { state = '', code = '' } = c.req.query()
     const unfinished = await unfinishedRegistration.read(service.kv, state)
     const registration = unfinished?.registration ?? (await registrationState.read(service.kv, state))
-    const admin = registration && (await findAdmin(service, registration.organization_id, registration.user_id))
+    const admin = await findStarter(service, session, c, registration)
     // The state is taken after everything else that can fail.
     if (!registration || !admin || (!unfinished && !(await registrationState.take(service.kv, state)))) {
-      return showProblem(c, 'This link isn’t valid. It can be used once, within an hour, while you’re an admin.')
+      return showProblem(c, invalidLink)
     }
     const back = `${service.config.publicUrl}/o/${admin.slug}/code-host`
     if (!/^[\w-]{1,200}$/.test(code)) return showProblem(c, 'GitHub didn’t say which app it created.', { back })
@@ -45,6 +48,9 @@ export function serveGithubApp(service: Needs): Hono<NodeEnv> {
   })
   return app
 }
+
+const invalidLink =
+  'This link isn’t valid. It can be used once, within an hour, in the browser in which you’re signed in to Inlay as the admin who started the registration. If you are, sign in here, and reload this page. If you didn’t start a registration in Inlay, delete the new app on GitHub.'
 
 const conversionSeconds = 3600
 const unfinishedKey = (state: string) => `github-conversion:${fingerprint(state)}`
@@ -79,14 +85,22 @@ async function convertOnce(
   return created
 }
 
-export async function findAdmin({ database }: Service, organizationId: string, userId: string) {
+/** Who started this, if it's the user of this browser, and they're still an admin of the same organization. */
+export async function findStarter(
+  { database }: Service,
+  session: BrowserSession,
+  c: Context<NodeEnv>,
+  started: { organization_id: string; user_id: string } | undefined,
+) {
+  const user = started && (await session.find(c))
+  if (user?.id !== started?.user_id || !started) return undefined
   const [admin] = await database.asOrg(
-    organizationId,
+    started.organization_id,
     (sql) => sql<{ email: string; slug: string }>`
       select u.email, o.slug from members m
       join users u on u.id = m.user_id
       join organizations o on o.id = m.organization_id
-      where m.user_id = ${userId} and m.role = 'admin' and m.deactivated_at is null`,
+      where m.user_id = ${started.user_id} and m.role = 'admin' and m.deactivated_at is null`,
   )
   return admin
 }
