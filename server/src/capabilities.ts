@@ -12,6 +12,7 @@ import { createChat } from './chat/chat.ts'
 import { disconnectUser } from './consent/revocation.ts'
 import { forgetIdentity } from './delegation/held-identities.ts'
 import { createDepartures, type Departures } from './departures/departures.ts'
+import { keepMailingNotices } from './directories/notices.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
 import { createErasures, type Erasures } from './erasures/erasures.ts'
 import type { Service } from './foundation/service.ts'
@@ -97,6 +98,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const erasure = keepErasing(service)
   const budgetExpiry = keepExpiringBudgets(service)
   const invitationExpiry = keepExpiringInvitations(service)
+  const notices = keepMailingNotices(service)
   const mailSender = createMailSender(service)
   const domainChecks = keepCheckingDomains(service)
   const departures = createDepartures(service, [
@@ -138,6 +140,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       await erasure.close()
       await budgetExpiry.close()
       await invitationExpiry.close()
+      await notices.close()
       await mailSender.close()
       await domainChecks.close()
       await billingWork.close()

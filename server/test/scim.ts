@@ -36,6 +36,16 @@ export async function connectDirectory(app: App, slug: 'demo' | 'other' = 'demo'
   return scimClient(app, directory.id, directory.bearer_token, admin)
 }
 
+/** Makes the organization the proven owner of email domains, so that its directory can add members with them. */
+export const proveDomains = (app: Pick<TestService, 'service'>, organizationId: string, ...domains: string[]) =>
+  app.service.database.asOrg(
+    organizationId,
+    (sql) => sql`
+      insert into sign_in_domains (organization_id, id, domain, token, verified_at, checked_at)
+      select current_organization(), gen_random_uuid(), domain, domain, now(), now()
+      from unnest(${domains}::text[]) as n (domain) on conflict do nothing`,
+  )
+
 export function scimClient(app: App, directoryId: string, token: string, admin: string): ScimClient {
   const send: ScimClient['send'] = async (method, path, body, headers = {}) => {
     // The tests are faster than the rate that a directory may have.

@@ -77,6 +77,11 @@ const DirectoryUser = z
     role: Role.nullable().describe(
       'The user’s role in the organization; null if they aren’t a member or are deactivated',
     ),
+    is_invited: z
+      .boolean()
+      .describe(
+        'Whether an invitation is open, with the role of the user’s groups: the organization hasn’t proven the domain of the address, so the user decides',
+      ),
     created_at: Timestamp.describe('When your directory first sent the user'),
     updated_at: Timestamp.describe('When your directory last changed the user'),
   })

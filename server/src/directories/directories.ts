@@ -156,8 +156,9 @@ export async function listDirectoryUsers(
         select id, external_id, user_name, email, name, active, created_at, updated_at
         from directory_users where directory_id = ${id} order by id limit ${limit} offset ${offset}
       )
-      select page.*, m.role from page
-      left join members m on m.directory_user_id = page.id and m.deactivated_at is null order by page.id`
+      select page.*, m.role, i.id is not null as is_invited from page
+      left join members m on m.directory_user_id = page.id and m.deactivated_at is null
+      left join invitations i on i.directory_user_id = page.id order by page.id`
     return { users, total: user_count }
   })
 }

@@ -39,6 +39,12 @@ export async function fillTables(app: TestService, slug: Slug) {
     await sql`
       insert into directory_group_members (organization_id, directory_id, group_id, user_id)
       values (current_organization(), ${id}, ${group}, ${user})`
+    await sql`
+      insert into directory_former_addresses (organization_id, user_id, email)
+      values (current_organization(), ${user}, 'ann@sample.example')`
+    await sql`
+      insert into former_members (organization_id, id, email, ended_by)
+      values (current_organization(), ${randomUUID()}, 'bo@sample.example', 'member')`
     await sql`insert into directory_leavers (organization_id, email) values (current_organization(), ${`${id}@sample.example`})`
   })
 }

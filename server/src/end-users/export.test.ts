@@ -152,7 +152,8 @@ const reasons = {
   directory_group_members: 'the users of a directory, who aren’t end users',
   members: 'members aren’t end users',
   model_calls: 'the usage events have the same',
-  sign_in_joins: 'members aren’t end users',
+  former_members: 'members aren’t end users',
+  directory_former_addresses: 'the directory is another source',
   unreported_usage: 'IDs of usage events that the billing provider doesn’t have yet',
   usage_end_user_spans: 'sums of the usage events',
 }

@@ -1,6 +1,6 @@
 import type { Plan } from '../config/plan-file.ts'
 import { describeIdentityProvider, holdIdentity, isIdentityNeeded } from '../delegation/held-identities.ts'
-import { selectDeprovisioned } from '../directories/membership.ts'
+import { selectDeprovisioned } from '../directories/deprovisioned.ts'
 import type { Service } from '../foundation/service.ts'
 import { IdTokenRefused, type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
 import { createIssuerKeys } from '../identity-provider/issuer-keys.ts'

@@ -41,6 +41,15 @@ export const writeInvitation = (invitation: {
     note: `The link works once, within ${invitation.days} days. If you don’t know the sender, ignore this message.`,
   })
 
+export const writeMembershipNotice = (notice: { to: string; organization: string; url: string }): Mail =>
+  write({
+    to: notice.to,
+    subject: `You’re a member of ${notice.organization} on Inlay`,
+    text: `The directory of “${notice.organization}” made your account ${notice.to} a member on Inlay, without asking you. Members of an organization see each other’s names and addresses. If you don’t want to be a member, open Inlay, choose “${notice.organization}”, then Members, and leave the organization.`,
+    action: { text: 'Open Inlay', url: notice.url },
+    note: 'If you want to stay, you don’t have to do anything. We send this message once.',
+  })
+
 export const writePasswordReset = (reset: { to: string; url: string }): Mail =>
   write({
     to: reset.to,

@@ -7,6 +7,7 @@ import { Failure } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { nameProblem } from '../lib/names.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import { forgetFormerMember } from '../organizations/former-members.ts'
 import { findVerifiedEmail } from '../organizations/invitations.ts'
 import { foundOrganization, slugOf } from '../organizations/organizations.ts'
 import { listPasskeys, removeAllPasskeys } from '../passkeys/passkeys.ts'
@@ -296,6 +297,7 @@ async function addMember(
       await sql`
         insert into members (organization_id, id, user_id, role) values (${organizationId}, ${id}, ${user.id}, ${role})`
       await requireRoom(plans, sql, 'seats')
+      await forgetFormerMember(sql, { user_id: user.id, email: user.email })
       await recordAudit(sql, { organizationId, actor: 'operator' }, 'member.added', id, { email: user.email, role })
     })
     .catch((error) => {

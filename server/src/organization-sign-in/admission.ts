@@ -1,9 +1,11 @@
-import { claimMemberships, selectDeprovisioned } from '../directories/membership.ts'
+import { claimMemberships } from '../directories/claims.ts'
+import { selectDeprovisioned } from '../directories/deprovisioned.ts'
 import type { Service } from '../foundation/service.ts'
 import { isEmailVerified } from '../identity-provider/verified-emails.ts'
 import { canonicalEmail } from '../lib/addresses.ts'
 import { Failure } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
+import { isFormerMember } from '../organizations/former-members.ts'
 import { directoryIssuer, lockMembers } from '../organizations/members.ts'
 import { missingFeature, requireRoom } from '../plans/plans.ts'
 import type { Admission } from '../sign-in/external.ts'
@@ -116,13 +118,14 @@ async function hasPlace({ database }: Service, { issuer, subject, email, email_v
   return invitations.length + announced.length > 0
 }
 
-/** Users whom an administrator removed, or a directory deactivated, don't come back by themselves. */
+/** Users who left or were removed, or whom a directory deactivated, don't come back by themselves. */
 async function mayJoin(sql: Sql, { issuer, subject, email, email_verified }: Identity): Promise<boolean> {
   if (!email_verified) return false
-  const [before] = await sql`
-    select from users u where u.issuer = ${issuer} and u.subject = ${subject}
-      and (exists (select from sign_in_joins j where j.user_id = u.id) or exists (select from members m where m.user_id = u.id))`
-  return !before && (await selectDeprovisioned(sql, [email])).length === 0
+  const [known] = await sql<{ id: string; is_member: boolean }>`
+    select u.id, exists (select from members m where m.user_id = u.id) as is_member
+    from users u where u.issuer = ${issuer} and u.subject = ${subject}`
+  if (known?.is_member || (await isFormerMember(sql, { user_id: known?.id ?? null, email }))) return false
+  return (await selectDeprovisioned(sql, [email])).length === 0
 }
 
 async function join(sql: Sql, plans: Service['config']['plans'], organizationId: string, user: User): Promise<void> {
@@ -130,7 +133,6 @@ async function join(sql: Sql, plans: Service['config']['plans'], organizationId:
   const id = newId()
   await sql`
     insert into members (organization_id, id, user_id, role) values (current_organization(), ${id}, ${userId}, 'member')`
-  await sql`insert into sign_in_joins (organization_id, user_id) values (current_organization(), ${userId})`
   await requireRoom(plans, sql, 'seats')
   await recordAudit(sql, { organizationId, actor: email }, 'member.added', id, { email, role: 'member' })
 }

@@ -18,7 +18,6 @@ export async function fillTables(app: TestService, slug: Slug): Promise<void> {
     await sql`
       insert into sign_in_providers (organization_id, issuer, client_id)
       values (current_organization(), 'https://sso.example.com', 'inlay') on conflict do nothing`
-    await sql`insert into sign_in_joins (organization_id, user_id) select organization_id, user_id from members limit 1 on conflict do nothing`
   })
 }
 

@@ -4,31 +4,25 @@ import type { Service } from '../foundation/service.ts'
 import type { Role } from '../foundation/shapes.ts'
 import { keepDoing, type Repeated } from '../lib/clock.ts'
 import { accessDenied, duplicate, notFound } from '../lib/errors.ts'
-import { newId, randomText } from '../lib/ids.ts'
+import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
-import { writeInvitation } from '../mail/messages.ts'
-import { dropMailAbout, isMailLeft, queueMail } from '../mail/outbox.ts'
+import { dropMailAbout } from '../mail/outbox.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
+import { forgetFormerMember, recordFormerMembers } from './former-members.ts'
+import { invitationsPage, lifetimeDays, mayMail, newLink, queueInvitation } from './invitation-links.ts'
+import { lockMembers } from './members.ts'
 
 type Invitation = Output<typeof contract.createInvitation>
-
-const lifetimeDays = 7
-const mailedWithinSeconds = 24 * 60 * 60
-/** Per day. Beyond these, the administrator sends the link. */
-const mostMailed = { toAddress: 5, ofOrganization: 200 }
-
-/** The same page for everyone: it shows the invitations of the user who opens it. */
-const pageOf = ({ config }: Service) => `${config.publicUrl}/invitations`
 
 export async function listInvitations(service: Service, { organization }: OrgCaller): Promise<Invitation[]> {
   return service.database.asOrg(
     organization.id,
     (sql) => sql<Invitation>`
-      select id, email, role, invited_by, ${pageOf(service)}::text as url, mailed_link_hash is not null as mailed,
+      select id, email, role, invited_by, ${invitationsPage(service)}::text as url, mailed_link_hash is not null as mailed,
              created_at, expires_at
       from invitations where organization_id = (select current_organization()) and expires_at > now()
       order by created_at, id`,
@@ -40,7 +34,7 @@ export async function createInvitation(
   caller: OrgCaller,
   { email, role }: Input<typeof contract.createInvitation>,
 ): Promise<Invitation> {
-  const isMailed = await mayMail(service, caller, email)
+  const isMailed = await mayMail(service, caller.organization.id, email)
   try {
     return await service.database.asOrg(caller.organization.id, async (sql) => {
       const [member] = await sql`select from members m join users u on u.id = m.user_id where u.email = ${email}`
@@ -68,7 +62,7 @@ export async function renewInvitation(
   const known = (await listInvitations(service, caller)).find((invitation) => invitation.id === id)
   if (!known) throw notFound('invitation', id)
   const { email } = known
-  const isMailed = await mayMail(service, caller, email)
+  const isMailed = await mayMail(service, caller.organization.id, email)
   return service.database.asOrg(caller.organization.id, async (sql) => {
     await dropMailAbout(sql, [id])
     const invitation = await issueLinks(service, sql, caller, { id, email, isMailed })
@@ -84,29 +78,21 @@ async function issueLinks(
   caller: OrgCaller,
   { id, email, isMailed }: { id: string; email: string; isMailed: boolean },
 ): Promise<Invitation> {
-  const [shown, mailed] = [randomText(43), randomText(43)]
-  const linkOf = (token: string) => `${pageOf(service)}/join?token=${token}`
+  const [shown, mailed] = [newLink(service), newLink(service)]
   const [invitation] = await sql<Invitation>`
     update invitations
-    set link_hash = ${fingerprint(shown)}, mailed_link_hash = ${isMailed ? fingerprint(mailed) : null},
+    set link_hash = ${shown.hash}, mailed_link_hash = ${isMailed ? mailed.hash : null},
         expires_at = now() + ${lifetimeDays} * interval '1 day'
     where id = ${id}
-    returning id, email, role, invited_by, ${linkOf(shown)}::text as url, mailed_link_hash is not null as mailed,
+    returning id, email, role, invited_by, ${shown.url}::text as url, mailed_link_hash is not null as mailed,
               created_at, expires_at`
   if (!invitation) throw notFound('invitation', id)
   if (isMailed) {
     const { name: organization } = caller.organization
-    const url = linkOf(mailed)
-    const mail = writeInvitation({ to: email, organization, invitedBy: caller.actor, url, days: lifetimeDays })
-    await queueMail(sql, service, mail, { invitationId: id, withinSeconds: mailedWithinSeconds })
+    await queueInvitation(service, sql, { id, email, url: mailed.url, organization, invitedBy: caller.actor })
   }
   return invitation
 }
-
-const mayMail = async (service: Service, { organization }: OrgCaller, email: string): Promise<boolean> =>
-  service.config.mail !== undefined &&
-  (await isMailLeft(service, 'invitations-of', organization.id, mostMailed.ofOrganization)) &&
-  (await isMailLeft(service, 'invitations-to', email, mostMailed.toAddress))
 
 export async function deleteInvitation(
   { database }: Service,
@@ -114,9 +100,12 @@ export async function deleteInvitation(
   { id }: Input<typeof contract.deleteInvitation>,
 ): Promise<Output<typeof contract.deleteInvitation>> {
   await database.asOrg(caller.organization.id, async (sql) => {
-    const [gone] = await sql<{ email: string }>`delete from invitations where id = ${id} returning email`
+    const [gone] = await sql<{ email: string; directory_user_id: string | null }>`
+      delete from invitations where id = ${id} returning email, directory_user_id`
     if (!gone) throw notFound('invitation', id)
     await dropMailAbout(sql, [id])
+    // Otherwise the directory would invite them again with its next change.
+    if (gone.directory_user_id !== null) await recordFormerMembers(sql, 'administrator', [gone])
     await recordAudit(sql, trailOf(caller), 'invitation.deleted', id, { email: gone.email })
   })
   return { success: true }
@@ -124,6 +113,15 @@ export async function deleteInvitation(
 
 /** Deletes an organization's expired invitations, or only the one to an address, so that they take no seats. */
 async function deleteExpired(sql: Sql, organizationId: string, email?: string): Promise<void> {
+  // The link of a directory's invitation expires; the invitation is open for as long as the directory gives the role.
+  const kept = await sql<{ id: string }>`
+    update invitations
+    set link_hash = null, mailed_link_hash = null, expires_at = now() + ${lifetimeDays} * interval '1 day'
+    where expires_at <= now() and directory_user_id is not null returning id`
+  await dropMailAbout(
+    sql,
+    kept.map(({ id }) => id),
+  )
   const gone = await sql<{ id: string; email: string }>`
     delete from invitations where expires_at <= now() and (${email ?? null}::text is null or email = ${email ?? null})
     returning id, email`
@@ -218,12 +216,18 @@ export async function acceptFor(
   organizationId: string,
   { id, email, userId }: { id: string; email: string; userId: string },
 ): Promise<void> {
-  const { role } = await takeInvitation(sql, id, email)
+  await lockMembers(sql)
+  const { role, directory_role, hand_role, directory_user_id } = await takeInvitation(sql, id, email)
+  const [member] = await sql<{ is_active: boolean }>`
+    select deactivated_at is null as is_active from members where user_id = ${userId}`
+  if (member?.is_active) throw accessDenied('You are already a member. The invitation is for your other account')
+  const [closed] = await sql`
+    select from directory_users where email = ${email} having bool_or(active) is false`
+  if (member || closed) throw accessDenied('The organization’s directory has deactivated your membership')
   await sql`
-    insert into members (organization_id, id, user_id, role)
-    values (${organizationId}, ${newId()}, ${userId}, ${role}) on conflict (organization_id, user_id) do nothing`
-  const [left] = await sql`select from members where user_id = ${userId} and deactivated_at is not null`
-  if (left) throw accessDenied('The organization’s directory has deactivated your membership')
+    insert into members (organization_id, id, user_id, role, directory_role, hand_role, directory_user_id)
+    values (${organizationId}, ${newId()}, ${userId}, ${role}, ${directory_role}, ${hand_role}, ${directory_user_id})`
+  await forgetFormerMember(sql, { user_id: userId, email })
   await recordAudit(sql, { organizationId, actor: email }, 'invitation.accepted', id, { email, role })
 }
 
@@ -234,7 +238,9 @@ export async function declineInvitation(
 ): Promise<Output<typeof contract.declineInvitation>> {
   const { organizationId, email } = await findMyInvitation(database, user.id, id)
   await database.asOrg(organizationId, async (sql) => {
-    const { role } = await takeInvitation(sql, id, email)
+    const { role, directory_user_id } = await takeInvitation(sql, id, email)
+    // Otherwise the directory would invite them again with its next change.
+    if (directory_user_id) await recordFormerMembers(sql, 'member', [{ email, user_id: user.id, directory_user_id }])
     await recordAudit(sql, { organizationId, actor: email }, 'invitation.declined', id, { email, role })
   })
   return { success: true }
@@ -262,10 +268,18 @@ async function findMyInvitation(database: Service['database'], userId: string, i
   return { organizationId: invitation.organization_id, email }
 }
 
+interface Taken {
+  role: Role
+  directory_role: Role | null
+  hand_role: Role | null
+  directory_user_id: string | null
+}
+
 /** Deletes the invitation, so the second of two concurrent decisions fails. */
-async function takeInvitation(sql: Sql, id: string, email: string): Promise<{ role: string }> {
-  const [taken] = await sql<{ role: string }>`
-    delete from invitations where id = ${id} and email = ${email} and expires_at > now() returning role`
+async function takeInvitation(sql: Sql, id: string, email: string): Promise<Taken> {
+  const [taken] = await sql<Taken>`
+    delete from invitations where id = ${id} and email = ${email} and expires_at > now()
+    returning role, directory_role, hand_role, directory_user_id`
   if (!taken) throw notFound('invitation', id)
   await dropMailAbout(sql, [id])
   return taken

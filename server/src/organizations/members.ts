@@ -3,10 +3,12 @@ import { type MemberCaller, type OrgCaller, trailOf } from '../foundation/caller
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { failure, notFound } from '../lib/errors.ts'
+import { dropMailAbout } from '../mail/outbox.ts'
 import { recordAudit, requireRole } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
+import { recordFormerMembers } from './former-members.ts'
 
 type Needs = Service & { departures: Departures }
 
@@ -62,10 +64,21 @@ async function endMembership(
   const member = await service.database.asOrg(caller.organization.id, async (sql) => {
     await lockMembers(sql)
     await requireRole(sql, caller)
-    const before = await readMember(sql, isMeant, id)
-    await sql`delete from members where id = ${before.id}`
+    // Everyone can leave, also members to whom a directory gives their role.
+    const before = action === 'member.left' ? await findMember(sql, isMeant, id) : await readMember(sql, isMeant, id)
+    const [gone] = await sql<{ directory_user_id: string | null }>`
+      delete from members where id = ${before.id} returning directory_user_id`
     if (before.role === 'admin') await requireAdmin(sql)
     await sql`delete from users where id = ${before.user.id} and issuer = ${directoryIssuer}`
+    await recordFormerMembers(sql, action === 'member.left' ? 'member' : 'administrator', [
+      { email: before.user.email, user_id: before.user.id, directory_user_id: gone?.directory_user_id ?? null },
+    ])
+    // They come back by a new invitation, not by one that is open.
+    const withdrawn = await sql<{ id: string }>`delete from invitations where email = ${before.user.email} returning id`
+    await dropMailAbout(
+      sql,
+      withdrawn.map((invitation) => invitation.id),
+    )
     await recordDeparture(sql, before.user.id)
     await recordAudit(sql, trailOf(caller), action, before.id, { email: before.user.email, role: before.role })
     return before
@@ -79,14 +92,19 @@ export const lockMembers = (sql: Sql) =>
 
 /** Finds a member whose role and membership are in the administrators' hands. */
 async function readMember(sql: Sql, isMeant: (member: Member) => boolean, id: string): Promise<Member> {
-  const before = (await selectMembers(sql)).find(isMeant)
-  if (!before) throw notFound('member', id)
+  const before = await findMember(sql, isMeant, id)
   const [managed] = await sql<{ directory: string }>`
     select d.name as directory from members m
     join directory_users u on u.id = m.directory_user_id join directories d on d.id = u.directory_id
     where m.id = ${before.id} and m.directory_role is not null`
   if (managed) throw managedByDirectory(managed.directory)
   return before
+}
+
+async function findMember(sql: Sql, isMeant: (member: Member) => boolean, id: string): Promise<Member> {
+  const found = (await selectMembers(sql)).find(isMeant)
+  if (!found) throw notFound('member', id)
+  return found
 }
 
 /** Call it after the change, in its transaction. Members who have never signed in can't administer anything yet. */

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
-import { connectDirectory, type ScimClient, scimClient } from '../../test/scim.ts'
+import { connectDirectory, type ScimClient, scimClient, proveDomains } from '../../test/scim.ts'
 import { scimRate } from './endpoint.ts'
 import { scimLimits } from './resources.ts'
 import { enterpriseSchema, errorSchema } from './schemas.ts'
@@ -118,6 +118,7 @@ describe('a request', () => {
 
   test('can still deactivate and delete users after a downgrade, and nothing else', async () => {
     const own = await connectDirectory(app)
+    await proveDomains(app, await app.organization('demo'), 'a.example')
     const group = await own.addGroup('Everyone')
     await own.mapGroup(group, 'member')
     const [ada, bob, cleo] = [

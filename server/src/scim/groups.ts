@@ -1,4 +1,4 @@
-import { type ChangedPeople, settleMembers, spreadChanges } from '../directories/membership.ts'
+import { type ChangedPeople, nobodyChanged, settleMembers, spreadChanges } from '../directories/membership.ts'
 import { isId, newId } from '../lib/ids.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
@@ -263,7 +263,7 @@ async function change(
       await apply(sql, draft)
       name = draft.name
       const isChanged = draft.touched.size > 0 || draft.name !== display_name || draft.externalId !== external_id
-      let people: ChangedPeople = { changed: [], departed: [] }
+      let people: ChangedPeople = nobodyChanged
       if (isChanged) {
         await sql`
           update directory_groups

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
-import { connectDirectory, type ScimAnswer, type ScimClient } from '../../test/scim.ts'
+import { connectDirectory, proveDomains, type ScimAnswer, type ScimClient } from '../../test/scim.ts'
 import { signIn } from '../users/users.ts'
 import { enterpriseSchema } from './schemas.ts'
 
@@ -11,6 +11,7 @@ let directory: ScimClient
 beforeAll(async () => {
   app = await startTestService()
   admin = await app.tokenFor('admin@demo.test', 'demo')
+  await proveDomains(app, await app.organization('demo'), 'acme.example')
 })
 afterAll(() => app.close())
 beforeEach(async () => {
@@ -416,7 +417,9 @@ describe('roles', () => {
     expect(await roleOf('member@demo.test'), 'who is deleted in the directory has left').toBeUndefined()
     const again = await directory.addGroup('Again', [await directory.addUser('member@demo.test')])
     await directory.mapGroup(again, 'member')
-    expect(await roleOf('member@demo.test')).toBe('member')
+    expect(await roleOf('member@demo.test'), 'the organization hasn’t proven demo.test').toBeUndefined()
+    const invitations = await asAdmin('/organizations/current/invitations')
+    expect(invitations).toMatchObject([{ email: 'member@demo.test', role: 'member' }])
   })
 
   test('never leave the organization without an admin who can sign in', async () => {

@@ -1,6 +1,6 @@
-import { endMembershipOf, noteLeaver, recordLeavers, settleMembers, spreadChanges } from '../directories/membership.ts'
+import { noteFormerAddresses, recordLeavers, selectAddresses } from '../directories/deprovisioned.ts'
+import { deleteDirectoryUser, nobodyChanged, settleMembers, spreadChanges } from '../directories/membership.ts'
 import { isId, newId } from '../lib/ids.ts'
-import { directoryIssuer } from '../organizations/members.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import { type Filter, matches, mentions, requiredValue } from './filters.ts'
@@ -190,13 +190,13 @@ async function create(service: ScimService, directory: Directory, { body, query 
       ])
       const leavers = active ? [] : await inserting.then(() => recordLeavers(sql, [email]))
       // An active user's statements are sent together, in one round trip.
-      const [[[row]], { changed, departed }] = await Promise.all([
+      const [[[row]], { changed, departed, invited }] = await Promise.all([
         inserting,
         settleMembers(sql, config.plans, trail, [id]),
       ])
       const answer = describe(render(row as UserRow, directory, []), query, 201)
       await recordAudit(sql, trail, 'directory_user.created', id, { user_name, active })
-      return { answer, people: { changed, departed: [...departed, ...leavers] } }
+      return { answer, people: { changed, departed: [...departed, ...leavers], invited } }
     })
     .catch(refuseTaken(columns.user_name))
   await spreadChanges(service, directory.organizationId, people)
@@ -244,17 +244,18 @@ async function change(
       const columns = columnsOf(attributes)
       userName = columns.user_name
       if (isEqual(attributes, before.attributes)) {
-        return { answer: await reply(sql, directory, id, query, 200), people: { changed: [], departed: [] } }
+        return { answer: await reply(sql, directory, id, query, 200), people: nobodyChanged }
       }
       await saveUser(sql, id, attributes)
       const { email, active } = columns
-      const hasLeft = !active && (before.active || before.email !== email)
-      const leavers = hasLeft ? await recordLeavers(sql, [email]) : []
-      const { changed, departed } = await settleMembers(sql, config.plans, trail, [id])
+      await noteFormerAddresses(sql, id, [before.email, columnsOf(asked).email])
+      const hasLeft = (!active && before.active) || before.email !== email
+      const leavers = hasLeft ? await recordLeavers(sql, await selectAddresses(sql, id)) : []
+      const { changed, departed, invited } = await settleMembers(sql, config.plans, trail, [id])
       const answer = await reply(sql, directory, id, query, 200)
       const action = active === before.active ? 'updated' : active ? 'activated' : 'deactivated'
       await recordAudit(sql, trail, `directory_user.${action}`, id, { user_name: userName })
-      return { answer, people: { changed, departed: [...departed, ...leavers] } }
+      return { answer, people: { changed, departed: [...departed, ...leavers], invited } }
     })
     .catch((error) => refuseTaken(userName)(error))
   await spreadChanges(service, directory.organizationId, people)
@@ -287,22 +288,15 @@ async function saveUser(sql: Sql, id: string, attributes: UserAttributes): Promi
     set attributes = ${JSON.stringify(attributes)}, user_name = ${user_name}, external_id = ${external_id}, email = ${email},
         name = ${name}, active = ${active}, version = version + 1, updated_at = now()
     where id = ${id}`
-  await sql`
-    update users set email = ${email}, name = ${name || email}, updated_at = now()
-    where issuer = ${directoryIssuer} and subject = ${id}`
 }
 
 async function remove(service: ScimService, directory: Directory, { id, ifMatch }: ResourceRequest): Promise<Reply> {
   const people = await service.database.asOrg(directory.organizationId, async (sql) => {
     const { trail } = await beginEnding(sql, service, directory)
-    const { email, attributes } = await lockUser(sql, directory, id, ifMatch)
-    await noteLeaver(sql, email)
-    const member = await endMembershipOf(sql, id)
-    await sql`delete from directory_users where id = ${id}`
-    const leavers = await recordLeavers(sql, [email])
-    if (member) await recordAudit(sql, trail, 'member.removed', member.id, { email: member.email, role: member.role })
+    const { attributes } = await lockUser(sql, directory, id, ifMatch)
+    const people = await deleteDirectoryUser(sql, service.config.plans, trail, id)
     await recordAudit(sql, trail, 'directory_user.deleted', id, { user_name: attributes.userName })
-    return { changed: [], departed: [...(member ? [member.user_id] : []), ...leavers] }
+    return people
   })
   await spreadChanges(service, directory.organizationId, people)
   return { status: 204 }

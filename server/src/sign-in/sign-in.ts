@@ -1,7 +1,7 @@
 import type { Context, Hono } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import { demoUsers } from '../demo/demo.ts'
-import { claimMemberships } from '../directories/membership.ts'
+import { claimMemberships } from '../directories/claims.ts'
 import type { Service } from '../foundation/service.ts'
 import type { NodeEnv } from '../http/browser-session.ts'
 import { QueueFull } from '../lib/shares/fair-queue.ts'

@@ -34,6 +34,10 @@ export interface Database {
   asHolder<T>(holder: Holder, work: (sql: Transaction) => Promise<T>): Promise<T>
   /** A transaction that sees the organizations and memberships of one user. */
   asUser<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the closed memberships of one user. */
+  asReturning<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the members who haven't been told yet how to leave, and no other tenant rows. */
+  asNotifier<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the invitations to one verified email address. */
   asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the publishable key or the service account with the given hash. */
@@ -255,6 +259,8 @@ export function openDatabase({
     asOrg,
     asHolder: ({ organization_id, end_user }, work) => (end_user ? asOrg : asVisitor)(organization_id, work),
     asUser: (userId, work) => transaction(userId, 'inlay.user_id', userId, work),
+    asReturning: (userId, work) => transaction(userId, 'inlay.returning_user', userId, work),
+    asNotifier: (work) => transaction('notices', 'inlay.task', 'notices', work),
     asInvitee: (email, work) => transaction('invitees', 'inlay.invited_email', email, work),
     asKeyHolder: (keyHash, work) => transaction('keys', 'inlay.key_hash', keyHash, work),
     asFinisher: (work) => transaction('departures', 'inlay.task', 'departures', work),

@@ -1,5 +1,5 @@
 import { describeIdentityProvider } from '../delegation/held-identities.ts'
-import { selectDeprovisioned } from '../directories/membership.ts'
+import { selectDeprovisioned } from '../directories/deprovisioned.ts'
 import type { Service } from '../foundation/service.ts'
 import { type IdentityProviderConfig, readIdentityProvider } from '../identity-provider/identity-provider.ts'
 import { findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'

@@ -1,4 +1,4 @@
-import { claimMemberships } from '../directories/membership.ts'
+import { claimMemberships } from '../directories/claims.ts'
 import type { UserCaller } from '../foundation/caller.ts'
 import type { Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
