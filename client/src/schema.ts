@@ -2889,6 +2889,8 @@ export interface components {
             active: boolean;
             /** @description The user’s role in the organization; null if they aren’t a member or are deactivated */
             role: ("admin" | "member") | null;
+            /** @description Whether an invitation is open, with the role of the user’s groups: the organization hasn’t proven the domain of the address, so the user decides */
+            is_invited: boolean;
             /**
              * Format: date-time
              * @description When your directory first sent the user
@@ -17154,6 +17156,7 @@ export interface operations {
                      *           "name": "Ada Lovelace",
                      *           "active": true,
                      *           "role": "admin",
+                     *           "is_invited": true,
                      *           "created_at": "2026-11-02T09:30:00.000Z",
                      *           "updated_at": "2026-11-14T16:05:12.480Z"
                      *         }

@@ -1,7 +1,7 @@
 import type { Service } from '../foundation/service.ts'
 import type { TrustedIssuer } from '../identity-provider/issuers.ts'
-import { canonicalEmail } from '../lib/addresses.ts'
 import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
+import { canonicalEmail } from '../net/email-addresses.ts'
 import type { Sql } from '../stores/database.ts'
 
 /** An ID token that was verified when its end user connected. Stored only in the key-value store until it expires. */

@@ -317,7 +317,6 @@ describe('users and groups', () => {
         display_name: 'Group 1',
         member_count: 0,
         role: null,
-        is_invited: false,
         created_at: timestamp,
         updated_at: timestamp,
       },

@@ -44,7 +44,8 @@ async function addAccount(email: string, subject = email) {
 }
 type Account = Awaited<ReturnType<typeof addAccount>>
 
-const asAdmin = async (path: string) => (await app.request('GET', `/organizations/current${path}`, { token: admin })).body
+const asAdmin = async (path: string) =>
+  (await app.request('GET', `/organizations/current${path}`, { token: admin })).body
 const roleOf = async (email: string): Promise<string | undefined> =>
   (await asAdmin('/members')).find(({ user }: { user: { email: string } }) => user.email === email)?.role
 const invitationTo = async (email: string) =>
@@ -93,7 +94,13 @@ describe('an address in a domain that the organization hasn’t proven', () => {
         await app.request('GET', `/directories/${directory.directoryId}/users?limit=100`, { token: admin })
       ).body
       const listed = users.find((user: { id: string }) => user.id === id)
-      const text = JSON.stringify([created.status, created.body, listed, await invitationTo(email), await roleOf(email)])
+      const text = JSON.stringify([
+        created.status,
+        created.body,
+        listed,
+        await invitationTo(email),
+        await roleOf(email),
+      ])
       seen.push(text.replaceAll(email, 'EMAIL').replaceAll(/[\da-f-]{36}|\d{4}-[\d-]+T[\d:.]+Z|"W[^"]*"/g, 'X'))
     }
     expect(seen[0]).toBe(seen[1])
@@ -230,7 +237,10 @@ describe('a user whom the directory renames', () => {
     const next = await enlist(one.email, 'member')
     expect(await roleOf(one.email)).toBe('member')
     await directory.deactivate(id)
-    expect([await roleOf(one.email), await roleOf(two.email)], 'the new user keeps theirs').toEqual(['member', undefined])
+    expect([await roleOf(one.email), await roleOf(two.email)], 'the new user keeps theirs').toEqual([
+      'member',
+      undefined,
+    ])
     await directory.deactivate(next.id)
     expect(await roleOf(one.email)).toBeUndefined()
   })
@@ -257,10 +267,7 @@ describe('a user whom the directory renames', () => {
 test('members whom a directory added without asking get one mail that says how to leave', async () => {
   const ann = await addAccount(newEmail('acme.example'))
   await enlist(ann.email)
-  await app.service.database.asOrg(
-    demo,
-    (sql) => sql`update members set notice_due = true where user_id = ${ann.id}`,
-  )
+  await app.service.database.asOrg(demo, (sql) => sql`update members set notice_due = true where user_id = ${ann.id}`)
   for (let n = 0; n < 2; n += 1) await doOnce(keepMailingNotices(app.service))
   const mail = await smtp.mailTo(ann.email)
   expect(mail.text).toContain('leave the organization')

@@ -1,4 +1,4 @@
-import { canonicalEmail } from '../lib/addresses.ts'
+import { canonicalEmail } from '../net/email-addresses.ts'
 import type { Owner } from '../stores/bus-messages.ts'
 import type { MemberCaller } from './caller.ts'
 

@@ -1,6 +1,6 @@
 import { base64url, compactVerify, decodeProtectedHeader } from 'jose'
-import { canonicalEmail } from '../lib/addresses.ts'
 import { InvalidJson, parseJson } from '../lib/json.ts'
+import { canonicalEmail } from '../net/email-addresses.ts'
 import { DiscoveryFailed } from './discovery.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
 import type { TrustedIssuer } from './issuers.ts'

@@ -1,7 +1,7 @@
 import type { Service } from '../foundation/service.ts'
-import { canonicalEmail } from '../lib/addresses.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import { canonicalEmail } from '../net/email-addresses.ts'
 import type { Sql } from '../stores/database.ts'
 
 export interface Mail {

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
-import { connectDirectory, type ScimClient, scimClient, proveDomains } from '../../test/scim.ts'
+import { connectDirectory, proveDomains, type ScimClient, scimClient } from '../../test/scim.ts'
 import { scimRate } from './endpoint.ts'
 import { scimLimits } from './resources.ts'
 import { enterpriseSchema, errorSchema } from './schemas.ts'

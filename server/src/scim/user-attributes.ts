@@ -1,5 +1,5 @@
-import { canonicalEmail } from '../lib/addresses.ts'
 import { cleanName } from '../lib/names.ts'
+import { canonicalEmail } from '../net/email-addresses.ts'
 import { demandedValues, matches, type PatchPath, parsePath, readBoolean } from './filters.ts'
 import { type Attribute, enterpriseSchema, findAttribute, userType } from './schemas.ts'
 import { badRequest, quote } from './scim-error.ts'

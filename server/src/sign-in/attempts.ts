@@ -1,6 +1,6 @@
 import type { Service } from '../foundation/service.ts'
-import { canonicalEmail } from '../lib/addresses.ts'
 import { fingerprint } from '../lib/secrets.ts'
+import { canonicalEmail } from '../net/email-addresses.ts'
 
 /** Failed attempts from one client address on one account. They don't slow down other addresses. */
 interface Pause {

@@ -1,6 +1,6 @@
 import type { Service } from '../foundation/service.ts'
-import { canonicalEmail } from '../lib/addresses.ts'
 import { newId } from '../lib/ids.ts'
+import { canonicalEmail } from '../net/email-addresses.ts'
 import { directoryIssuer } from '../organizations/members.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { type Database, isUniqueViolation, type Sql } from '../stores/database.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { canonicalEmail } from './addresses.ts'
+import { canonicalEmail } from './email-addresses.ts'
 
 test.each([
   ['ASCII letters in both parts', 'Ann@ACME.example', 'ann@acme.example'],
