@@ -104,6 +104,7 @@ const mustBeEmpty: Record<string, string> = {
   'A step that the model finished has not exactly one reported call': `
     select s.run_id as id from steps s
     where (select count(*) from model_calls m where m.run_id = s.run_id and m.step = s.step and not m.is_estimated) <> 1`,
+  'A part of a text outlived its step': 'select run_id as id from step_texts',
   'A thread’s tokens differ from its usage events': `
     select id from threads where id in (select thread_id from runs) and total_tokens <>
       (select sum(prompt_tokens + completion_tokens) from usage_events where thread_id = threads.id)`,

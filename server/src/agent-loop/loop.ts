@@ -2,7 +2,7 @@ import { Failure } from '../lib/errors.ts'
 import { loadTokenizer } from '../models/tokens/tokenizer.ts'
 import { type Chunk, describeEnd, hasEnded } from '../run-feeds/chunks.ts'
 import { LeaseLost, Stopped } from '../runs/leases.ts'
-import { type Conversation, type RunStory, selectConversation } from '../runs/rows.ts'
+import { type Conversation, endSteps, type RunStory, selectConversation } from '../runs/rows.ts'
 import type { Run, RunError, RunStatus, ToolCallRow } from '../runs/run.ts'
 import type { Sql } from '../stores/database.ts'
 import { explainEndOfAccess } from '../tickets/held-access.ts'
@@ -162,7 +162,7 @@ async function endWith(parts: RunParts, work: Work, reason: unknown): Promise<vo
         where run_id = ${run.id} and state in ('new', 'asking', 'approved', 'running') returning *`
       const interrupted = await selectInterruptedCalls(sql, run)
       // What a stopped model wrote so far stays part of the conversation.
-      await sql`update steps set finish_reason = ${status} where run_id = ${run.id} and finish_reason is null`
+      await endSteps(sql, run.id, status)
       await sql`
         update messages set run_id = ${run.id} where thread_id = ${run.threadId} and run_id is null
           and replaced_at is null`

@@ -199,16 +199,17 @@ export interface InterruptedCall extends ModelCall {
 
 /** Locks the requests that nobody will settle anymore. */
 export const selectInterruptedCalls = (sql: Sql, { id }: Run) => sql<InterruptedCall>`
-  select id, model, price, started_at, estimated_prompt_tokens, 0 as "maxOutputTokens",
+  select id, model, price, started_at, estimated_prompt_tokens,
+         reserved_tokens - estimated_prompt_tokens as "maxOutputTokens",
          jsonb_build_object('tokens', reserved_tokens, 'cost_micro_usd', reserved_cost_micro_usd) as reserved,
-         coalesce((select text from steps where run_id = ${id} and step = model_calls.step
-                     and model_calls.purpose = 'step'), '') as text
+         coalesce((select string_agg(text, '' order by n) from step_texts
+                   where run_id = ${id} and step = model_calls.step and model_calls.purpose = 'step'), '') as text
   from model_calls where run_id = ${id} and settled_at is null for update`
 
 /** Charges them as estimated. Must be the last statement of its transaction. */
 export async function settleInterruptedCalls(sql: Sql, run: Run, calls: readonly InterruptedCall[]): Promise<void> {
   for (const { estimated_prompt_tokens, text, ...call } of calls) {
-    const completion_tokens = await countTokens(text)
+    const completion_tokens = Math.min(await countTokens(text), call.maxOutputTokens)
     const tokens = { prompt_tokens: estimated_prompt_tokens, completion_tokens, is_estimated: true }
     await settleModelCall(sql, run, call, tokens, 'interrupted')
   }

@@ -196,6 +196,30 @@ test.each([
   expect(lines.filter((line) => line.includes(run) && line.includes('impossible'))).toHaveLength(1)
 })
 
+test('a provider that reports more than was asked for is charged as if it had written all of that', async () => {
+  const usage = { prompt_tokens: 10, completion_tokens: 5_000_000 }
+  const { run } = await ask(() => ({ text: ['Hello'], usage }))
+  const charged = { prompt_tokens: 10, completion_tokens: runLimits.outputTokens, is_estimated: true }
+  expect(await usageOf(run)).toMatchObject([charged])
+  expect(
+    shop
+      .logged()
+      .split('\n')
+      .filter((line) => line.includes(run) && line.includes('impossible')),
+  ).toHaveLength(1)
+})
+
+test('a model that writes far more than it was asked for is cut off, and not asked again', async () => {
+  const written = Array(1_000).fill('word '.repeat(200))
+  const { run, shown } = await ask(() => ({ text: written, usage: { prompt_tokens: 10, completion_tokens: 300_000 } }))
+  expect(shown).toMatchObject({ texts: [], end: { status: 'failed', error: { code: 'MODEL_FAILED' } } })
+  expect(shown.end?.error?.message).toContain('far more than it was asked for')
+  expect(model.requests).toHaveLength(1)
+  expect(await usageOf(run)).toMatchObject([
+    { finish_reason: 'failed: excess', completion_tokens: runLimits.outputTokens, is_estimated: true },
+  ])
+})
+
 test('a model that can’t be reached costs nothing', async () => {
   const away = await startScriptedModel(() => ({ text: ['Not asked'] }))
   away.close()

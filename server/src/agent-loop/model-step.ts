@@ -13,6 +13,7 @@ import { type Chunk, describeStory, steeringChunk, textId } from '../run-feeds/c
 import { Stopped } from '../runs/leases.ts'
 import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
+import type { GrowingText } from '../runs/text-saver.ts'
 import type { Sql } from '../stores/database.ts'
 import {
   addToThread,
@@ -208,17 +209,29 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
   const call = await begin(parts, work, step, model)
   const trace = work.trace?.startModelCall(model, step.prompt, call.maxOutputTokens)
   const reply = noReply()
+  const growing: GrowingText = {
+    runId: run.id,
+    epoch: lease.epoch,
+    step: step.number,
+    text: '',
+    savedLength: 0,
+    mayBeSaved: false,
+    lost: lease.lose,
+  }
   try {
-    await stream(parts, work, step, model, call, reply)
+    await stream(parts, work, step, model, call, reply, growing)
   } catch (error) {
-    const usage = reply.isRefused ? noTokens : await measureTokens(undefined, step.prompt, writtenBy(reply))
+    const written = writtenBy(reply)
+    const usage = reply.isRefused
+      ? noTokens
+      : await measureTokens(undefined, step.prompt, written, call.maxOutputTokens)
     const isStopped = lease.signal.reason instanceof Stopped
     const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
     const failure = isStopped ? undefined : (failed?.reason ?? 'interrupted')
     trace?.end({ ...reply, tokens: usage, finish: isStopped ? 'stopped' : 'error', failure })
     await lease.write(async (sql) => {
       // What the user saw before the run was ended stays.
-      if (lease.signal.aborted) await saveStep(sql, work, step, reply.text, isStopped ? 'stopped' : 'failed')
+      if (lease.signal.aborted) await saveStep(sql, growing, reply.text, isStopped ? 'stopped' : 'failed')
       await settleModelCall(sql, run, call, usage, isStopped ? 'stopped' : `failed: ${failure}`)
     })
     if (!failed) throw error
@@ -226,7 +239,8 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
     throw failed
   }
   const onWrong = warnOfUsage(parts, run, model)
-  const usage = await measureTokens(reply.finish?.usage, step.prompt, writtenBy(reply), onWrong)
+  const reported = reply.finish?.usage
+  const usage = await measureTokens(reported, step.prompt, writtenBy(reply), call.maxOutputTokens, onWrong)
   const finish = reply.finish?.finishReason.unified ?? 'other'
   trace?.end({ ...reply, tokens: usage, finish })
   // It is part of the next prompt.
@@ -238,7 +252,7 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
       describeFinish(sql, run),
       addCalls(sql, parts, work, step, reply, finish),
       isAnswer ? hasMore(sql, run) : true,
-      saveStep(sql, work, step, reply.text, finish),
+      saveStep(sql, growing, reply.text, finish),
       held,
     ])
     const ending = goesOn
@@ -266,8 +280,8 @@ async function stream(
   model: Model,
   { maxOutputTokens }: ModelCall,
   reply: ModelReply,
+  growing: GrowingText,
 ): Promise<void> {
-  const growing = { runId: run.id, epoch: lease.epoch, step: number, text: '', lost: lease.lose }
   const id = textId(number)
   const onText = (delta: string) => {
     if (growing.text === '') log.append({ type: 'text-start', id })
@@ -281,7 +295,7 @@ async function stream(
     const listener = { mostCalls, silenceMs: limits.silenceMs, signal: lease.signal, onText }
     await readReply(model, { ...prompt, maxOutputTokens }, reply, listener)
   } finally {
-    texts.forget(run.organizationId, growing)
+    await texts.forget(run.organizationId, growing)
   }
 }
 
@@ -291,7 +305,7 @@ async function discard(work: Work, { number, story }: Step): Promise<void> {
   work.attempt += 1
   await lease.write(async (sql) => {
     await sql`update runs set attempt = ${work.attempt} where id = ${run.id}`
-    await sql`update steps set text = '' where run_id = ${run.id} and step = ${number}`
+    await sql`delete from step_texts where run_id = ${run.id} and step = ${number}`
   })
   log.restart(work.attempt, [...describeStory(story), { type: 'start-step' }])
   noteShown(work, story.calls)
@@ -313,6 +327,10 @@ function explain(failed: ModelFailed | undefined): RunFailed {
   }
   if (failed?.reason === 'rate_limit') {
     return new RunFailed('MODEL_FAILED', 'The agent has too much to do right now. Try again in a minute.', options)
+  }
+  if (failed?.reason === 'excess') {
+    const message = 'The agent’s model wrote far more than it was asked for, so it was cut off. Ask for less at once.'
+    return new RunFailed('MODEL_FAILED', message, options)
   }
   return new RunFailed('MODEL_FAILED', 'The agent’s model doesn’t respond right now. Try again in a moment.', options)
 }
@@ -342,8 +360,14 @@ async function enterStep(sql: Sql, work: Work, step: Step): Promise<void> {
   ])
 }
 
-const saveStep = (sql: Sql, { run }: Work, { number }: Step, text: string, finishReason: string) => sql`
-  update steps set text = ${text.toWellFormed()}, finish_reason = ${finishReason} where run_id = ${run.id} and step = ${number}`
+/** The text replaces the parts of it that were saved while the model wrote it. */
+const saveStep = (sql: Sql, { runId, step, mayBeSaved }: GrowingText, text: string, finishReason: string) =>
+  Promise.all([
+    sql`
+      update steps set text = ${text.toWellFormed()}, finish_reason = ${finishReason}
+      where run_id = ${runId} and step = ${step}`,
+    mayBeSaved && sql`delete from step_texts where run_id = ${runId} and step = ${step}`,
+  ])
 
 /** Stores the calls that the model asks for. Some already have a result: that they can't be made. */
 async function addCalls(

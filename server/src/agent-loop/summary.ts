@@ -53,13 +53,14 @@ export async function summarize(
     await readReply(model, options, reply, { mostCalls: 0, silenceMs, signal })
     if (reply.text.trim() === '') throw new Error('The summary is empty')
   } catch (error) {
-    const tokens = reply.isRefused ? noTokens : await measureTokens(undefined, prompt, reply.text)
+    const tokens = reply.isRefused ? noTokens : await measureTokens(undefined, prompt, reply.text, maxOutputTokens)
     const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
     trace?.end({ ...reply, tokens, finish: 'error', failure: failed?.reason ?? 'interrupted' })
     await lease.write((sql) => settleModelCall(sql, run, call, tokens, 'failed: summary'))
     throw failed ?? error
   }
-  const tokens = await measureTokens(reply.finish?.usage, prompt, reply.text, warnOfUsage(parts, run, model))
+  const onWrong = warnOfUsage(parts, run, model)
+  const tokens = await measureTokens(reply.finish?.usage, prompt, reply.text, maxOutputTokens, onWrong)
   trace?.end({ ...reply, tokens, finish: reply.finish?.finishReason.unified ?? 'other' })
   await lease.write(async (sql) => {
     await sql`

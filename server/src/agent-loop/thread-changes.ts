@@ -2,7 +2,7 @@ import { failure, notFound } from '../lib/errors.ts'
 import { noTokens } from '../models/tokens/tokens.ts'
 import { hasEnded } from '../run-feeds/chunks.ts'
 import { Stopped } from '../runs/leases.ts'
-import type { RunRow } from '../runs/rows.ts'
+import { endSteps, type RunRow } from '../runs/rows.ts'
 import type { ReasonData, Run, RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
 import type { Decision, NewMessage, Speaker } from '../runs/runs.ts'
 import { isOwnThread, lockThread, type OwnedThread, ownsThread } from '../runs/speakers.ts'
@@ -168,7 +168,7 @@ export async function endRunning(sql: Sql, row: RunRow, at: string, error: RunEr
       reason_data = ${stoppedByUser}, ended_at = now()
     where run_id = ${id} and state in ('new', 'asking', 'approved', 'running')`
   const interrupted = await selectInterruptedCalls(sql, run)
-  await sql`update steps set finish_reason = ${status} where run_id = ${id} and finish_reason is null`
+  await endSteps(sql, id, status)
   await sql`
     update messages set run_id = ${id} where thread_id = ${thread_id} and run_id is null and replaced_at is null`
   await sql`

@@ -136,6 +136,7 @@ const exported = [
   'feedback',
   'messages',
   'runs',
+  'step_texts',
   'steps',
   'threads',
   'tool_call_batches',

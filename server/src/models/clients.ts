@@ -17,8 +17,11 @@ export interface ModelClients {
   close(): Promise<void>
 }
 
-/** Models can think for minutes, and send nothing meanwhile. */
-const limits = { timeoutMs: 10 * 60_000, streamIdleMs: 2 * 60_000, maxBytes: 16 * 1024 * 1024 }
+/**
+ * Models can think for minutes, and send nothing meanwhile. A reply of 4 096 tokens has up to 3 MB, because each token
+ * comes in an event of its own.
+ */
+const limits = { timeoutMs: 10 * 60_000, streamIdleMs: 2 * 60_000, maxBytes: 8 * 1024 * 1024 }
 
 export function createModelClients({ mode, allowedPrivateNetworks }: Config): ModelClients {
   const operatorFetch = createSafeFetch({

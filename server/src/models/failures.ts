@@ -4,6 +4,11 @@ import { SafeFetchError, type SafeFetchReason } from '../net/safe-fetch.ts'
 import { cleanLine, cleanText } from '../untrusted/page-text.ts'
 import { type Model, ModelFailed, type ModelFailure } from './models.ts'
 
+/** Thrown when a reply is a multiple of what the model was asked for. */
+export class ReplyTooLong extends Error {
+  override readonly name = 'ReplyTooLong'
+}
+
 /** How a model was configured: its key, and the operator's setting that chose it. */
 interface Access {
   key: string | undefined
@@ -28,6 +33,12 @@ export function explainModelFailure(error: unknown, model: Model, { key, setting
   // The library's errors quote the request and the response, which must not get into the log.
   const cause = network ?? (error instanceof Error && !AISDKError.isInstance(error) ? error : undefined)
   const fail = (reason: ModelFailure, message: string) => new ModelFailed(reason, message, { cause })
+  if (error instanceof ReplyTooLong) {
+    return fail(
+      'excess',
+      `${host} wrote far more than it was asked for. ${error.message}. Check that it obeys max_tokens.`,
+    )
+  }
   if (error instanceof DOMException && (error.name === 'TimeoutError' || error.name === 'AbortError')) {
     return fail('timeout', `${host} didn't complete its response in time. Try again, or choose a faster model.`)
   }

@@ -48,6 +48,8 @@ export type ModelFailure =
   | 'redirect'
   | 'provider'
   | 'response'
+  /** The reply is far longer than what was asked for. */
+  | 'excess'
   | 'timeout'
   | 'blocked_address'
   | 'tls'

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { createClient, paceEvents } from './clients.ts'
 import { createEventPace, textListeners } from './event-pace.ts'
+import { ReplyTooLong } from './failures.ts'
 import type { Model } from './models.ts'
 import { noReply, readReply } from './reply.ts'
 
@@ -93,7 +94,7 @@ test.each<Provider>(['openai_compatible', 'anthropic'])('a reply is read as it w
       const language = createClient({ provider, url: 'https://model.example.com/v1', name: 'm', key: 'k' }, fetch)
       const reply = noReply()
       const heard: (string | number)[] = []
-      const reading = readReply({ language } as Model, { prompt: [] }, reply, {
+      const reading = readReply({ language } as Model, { prompt: [], maxOutputTokens: 4_096 }, reply, {
         mostCalls: parts.length,
         silenceMs: 1_000_000,
         signal: new AbortController().signal,
@@ -133,4 +134,37 @@ test('a request doesn’t keep what its reply refers to, because its timers outl
   }, createEventPace())
   await textListeners.run(listener, () => fetch('https://model.example.com/v1'))
   expect(seen).toEqual([undefined])
+})
+
+const replies: [string, (length: number) => string][] = [
+  ['text', (length) => writeOpenAi(Array(100).fill('x'.repeat(length / 100)))],
+  ['text in one event', (length) => writeOpenAi(['x'.repeat(length)])],
+  [
+    'thoughts',
+    (length) =>
+      `data: ${JSON.stringify({ choices: [{ delta: { reasoning_content: 'x'.repeat(length) } }] })}\n\n${writeOpenAi(['End'])}`,
+  ],
+  ['arguments', (length) => writeOpenAi([]).replace('data: [DONE]', `${callWith('x'.repeat(length))}data: [DONE]`)],
+]
+
+/** A call with arguments of this length. */
+function callWith(text: string): string {
+  const call = { index: 0, id: 'c', type: 'function', function: { name: 'add', arguments: JSON.stringify({ text }) } }
+  return `data: ${JSON.stringify({ choices: [{ index: 0, delta: { tool_calls: [call] } }] })}\n\n`
+}
+
+test.each(replies)('a reply with far more %s than was asked for is cut off', async (_, writeReply) => {
+  const fetch = async () => new Response(writeReply(20_000), { headers: { 'content-type': 'text/event-stream' } })
+  const language = createClient(
+    { provider: 'openai_compatible', url: 'http://model.test/v1', name: 'm', key: '' },
+    fetch,
+  )
+  const reply = noReply()
+  const model: Model = { source: 'operator', provider: 'openai_compatible', name: 'm', url: '', language }
+  const listener = { mostCalls: 16, silenceMs: 60_000, signal: new AbortController().signal }
+  const ask = (maxOutputTokens: number) => readReply(model, { prompt: [], maxOutputTokens }, reply, listener)
+  await expect(ask(1_000)).rejects.toThrow(ReplyTooLong)
+  expect(reply.text.length).toBeLessThanOrEqual(16_000)
+  expect(reply.calls).toEqual([])
+  await expect(ask(2_000)).resolves.toBeUndefined()
 })

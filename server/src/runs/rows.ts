@@ -157,7 +157,10 @@ async function tellStories(
          'created_at', iso_timestamp(created_at)) order by position), '[]')
        from messages where run_id = runs.id and replaced_at is null) as messages,
       (select coalesce(json_agg(json_build_object(
-         'run_id', run_id, 'step', step, 'text', text, 'finish_reason', finish_reason) order by step), '[]')
+         'run_id', run_id, 'step', step, 'finish_reason', finish_reason, 'text',
+         case when finish_reason is not null then text else (
+           select coalesce(string_agg(parts.text, '' order by n), '') from step_texts parts
+           where parts.run_id = steps.run_id and parts.step = steps.step) end) order by step), '[]')
        from steps where run_id = runs.id and step between ${from} and ${to}) as steps,
       (select coalesce(json_agg(json_build_object(
          'id', id, 'run_id', run_id, 'step', step, 'position', position, 'name', name, 'model_call_id', model_call_id,
@@ -179,6 +182,15 @@ async function tellStories(
     order by position`
   return rows.map(({ messages, steps, calls, ...run }) => ({ run, messages, steps, calls }))
 }
+
+/** Ends the steps that a run was interrupted in, with what the model had written and was saved. */
+export const endSteps = (sql: Sql, runId: string, finishReason: string) => sql`
+  with parts as (
+    delete from step_texts where run_id = ${runId} returning step, n, text
+  )
+  update steps set finish_reason = ${finishReason},
+    text = coalesce((select string_agg(parts.text, '' order by n) from parts where parts.step = steps.step), '')
+  where run_id = ${runId} and finish_reason is null`
 
 /** Locks the thread and returns the next position of a message or run in it. */
 export async function takePosition(sql: Sql, threadId: string): Promise<number> {

@@ -141,7 +141,9 @@ const selectSteps = (sql: Sql, runIds: readonly string[], { withContents }: Want
   step: number
   text: string | null
 }>`
-  select run_id, step, case when ${withContents}::boolean then text end as text
+  select run_id, step, case when not ${withContents}::boolean then null when finish_reason is not null then text else (
+    select coalesce(string_agg(parts.text, '' order by n), '') from step_texts parts
+    where parts.run_id = steps.run_id and parts.step = steps.step) end as text
   from steps where run_id = any(${runIds}) order by run_id, step`
 
 const selectCalls = (sql: Sql, runIds: readonly string[], { withContents, maxResultLength }: Wanted) => sql<

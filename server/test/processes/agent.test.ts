@@ -47,8 +47,8 @@ test('after kill -9 mid-stream, the run is completed once, and the interrupted r
   const before = openChat(await page(server), undefined, transcript)
   const run = await before.say('Count')
   await before.until(run, ({ texts }) => texts[0] === 'One two three')
-  const saved = () => inlay.query('select text from steps')
-  await vi.waitFor(async () => expect(await saved()).toEqual([{ text: 'One two three' }]), patience)
+  const parts = () => inlay.query('select text from step_texts')
+  await vi.waitFor(async () => expect(await parts()).toEqual([{ text: 'One two three' }]), patience)
 
   const again = await killAndStart(inlay, server, slowly)
   const back = await resume(again, before.thread, run, transcript)
@@ -60,7 +60,8 @@ test('after kill -9 mid-stream, the run is completed once, and the interrupted r
       end: { status: 'succeeded', error: null },
     })
   }
-  expect(await saved()).toEqual([{ text: 'One two three four' }])
+  expect(await inlay.query('select text from steps')).toEqual([{ text: 'One two three four' }])
+  expect(await parts()).toEqual([])
   expect(await usageOf(inlay)).toEqual([
     { has_prompt: true, completion_tokens: 3, is_estimated: true, finish_reason: 'interrupted' },
     { ...reported, finish_reason: 'stop' },

@@ -71,6 +71,7 @@ test.each([
     { prompt_tokens: 11, completion_tokens: 2, cached_tokens: 11, is_estimated: false },
   ],
   ['an empty completion', usage(11, 0), { prompt_tokens: 11, completion_tokens: 0, is_estimated: false }],
+  ['more than was asked for', usage(11, 5e6), { prompt_tokens: 11, completion_tokens: 4_096, is_estimated: true }],
   ['no numbers', usage(undefined, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
   ['half of the numbers', usage(11, undefined), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
   ['a prompt of 0 tokens', usage(0, 2), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
@@ -79,5 +80,5 @@ test.each([
   ['a number above any model’s', usage(11, 2e9), { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
   ['a stream that broke off', undefined, { prompt_tokens: 7, completion_tokens: 1, is_estimated: true }],
 ])('%s', async (_, reported, expected) => {
-  expect(await measureTokens(reported, prompt, 'OK')).toEqual(expected)
+  expect(await measureTokens(reported, prompt, 'OK', 4_096)).toEqual(expected)
 })

@@ -8,7 +8,7 @@ export interface Tokens {
   completion_tokens: number
   /** How many of the prompt's tokens the provider had cached, if it reported that. */
   cached_tokens?: number
-  /** True if the provider didn't report its usage. */
+  /** True if the provider didn't report its usage, or more than it can be. */
   is_estimated: boolean
 }
 
@@ -20,12 +20,14 @@ export const noTokens: Tokens = { prompt_tokens: 0, completion_tokens: 0, is_est
 
 /**
  * Takes the provider's numbers, or estimates them if it reported none. Every prompt has tokens, so 0 isn't one. Numbers
- * that can't be right are passed to `onWrong`, and estimated too.
+ * that can't be right are passed to `onWrong`, and estimated too. A completion never counts as more than the `most`
+ * tokens that were asked for, and reserved.
  */
 export async function measureTokens(
   usage: LanguageModelV4Usage | undefined,
   prompt: Prompt,
   completion: string,
+  most: number,
   onWrong: (reported: object) => void = () => {},
 ): Promise<Tokens> {
   const { total: prompt_tokens, cacheRead = 0 } = usage?.inputTokens ?? {}
@@ -33,12 +35,19 @@ export async function measureTokens(
   const isReported = prompt_tokens && completion_tokens !== undefined
   if (isReported && isTokenCount(prompt_tokens) && isTokenCount(completion_tokens)) {
     const cached_tokens = Math.min(Math.max(0, cacheRead), prompt_tokens)
-    return { prompt_tokens, completion_tokens, ...(cached_tokens > 0 && { cached_tokens }), is_estimated: false }
+    const is_estimated = completion_tokens > most
+    if (is_estimated) onWrong({ prompt_tokens, completion_tokens })
+    return {
+      prompt_tokens,
+      completion_tokens: Math.min(completion_tokens, most),
+      ...(cached_tokens > 0 && { cached_tokens }),
+      is_estimated,
+    }
   }
   if (isReported) onWrong({ prompt_tokens, completion_tokens })
   return {
     prompt_tokens: await countPromptTokens(prompt),
-    completion_tokens: await countTokens(completion),
+    completion_tokens: Math.min(await countTokens(completion), most),
     is_estimated: true,
   }
 }
