@@ -8,9 +8,6 @@ const thread = (app: TestService, slug: Slug) =>
   asOrg(app, slug, async (sql) => {
     const id = await startThread(sql, { endUserId: null, siteId: null })
     await addExchange(sql, id, {}, { steps: [{ calls: [{}] }], modelCalls: [{}] })
-    await sql`
-      insert into step_texts (organization_id, run_id, step, n, text)
-      select organization_id, run_id, step, 0, text from steps where run_id = (select id from runs where thread_id = ${id})`
     return { id }
   })
 

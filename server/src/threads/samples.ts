@@ -14,6 +14,9 @@ const thread = (app: TestService, slug: Slug) =>
     await sql`
       insert into feedback (organization_id, run_id, thread_id, rating, comment)
       values (current_organization(), ${runId}, ${id}, 'up', 'sample')`
+    await sql`
+      insert into step_texts (organization_id, run_id, step, n, text)
+      select organization_id, run_id, step, 0, 'sample' from steps where run_id = ${runId}`
     return { id, runId }
   })
 
