@@ -1129,7 +1129,7 @@ export interface paths {
         };
         /**
          * List tool calls
-         * @description Returns the tool calls through the hub, newest first. Calls on other nodes appear a few seconds after they end. A page can have fewer calls than `limit`, or none at all, even if there are more: continue until `next_cursor` is null. With `format`, the response is one page as CSV or JSON Lines, and the `Next-Cursor` header has the cursor of the next page. Needs an access token for an organization in which you have the admin role.
+         * @description Returns the tool calls through the hub, newest first. Calls on other nodes appear a few seconds after they end. With `format`, the response is one page as CSV or JSON Lines, and the `Next-Cursor` header has the cursor of the next page. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["listToolCalls"];
         put?: never;
@@ -4827,7 +4827,7 @@ export interface components {
             at: string;
             /** @description ID of the user who called the tool. If the agent called it: ID of the end user, or of the publishable key for a visitor. */
             user_id: string;
-            /** @description Email address at the time of the call; empty if the agent worked for someone without a verified one */
+            /** @description Email address that the user has now; empty for visitors, for users without one, and after the user was erased */
             user_email: string;
             /** @description ID of the OAuth client; null if the token wasn’t issued to one */
             client_id: string | null;

@@ -30,7 +30,7 @@ grant select, insert, update, delete on all tables in schema public to :service_
 -- The audit trail and the records of tool calls only grow, and the record of migrations is the owner's.
 -- An organization goes only by the owner's hand: with it would go its audit trail.
 revoke delete on organizations from :service_role;
-revoke update, delete on audit_events, tool_call_batches, tool_call_users from :service_role;
+revoke update, delete on audit_events, tool_call_records from :service_role;
 revoke delete on audit_chains from :service_role;
 revoke insert, update, delete on audit_keys from :service_role;
 revoke all on migrations from :service_role;

@@ -210,7 +210,7 @@ describe('the service', () => {
   })
 
   test('cannot change rows of another organization, whatever its SQL is', async () => {
-    const growing = ['audit_events', 'audit_chains', 'tool_call_batches', 'tool_call_users']
+    const growing = ['audit_events', 'audit_chains', 'tool_call_records']
     for (const { name, key } of tenantTables.filter(({ name }) => !growing.includes(name))) {
       // The service isn't allowed to delete organizations; see below.
       const deletion = name === 'organizations' ? [] : [`delete from ${name}`]
@@ -226,10 +226,8 @@ describe('the service', () => {
     'delete from audit_events',
     'truncate audit_events',
     'delete from audit_chains',
-    'update tool_call_batches set records = records',
-    'delete from tool_call_batches',
-    'update tool_call_users set user_id = user_id',
-    'delete from tool_call_users',
+    'update tool_call_records set user_id = user_id',
+    'delete from tool_call_records',
     'delete from organizations',
     'select * from migrations',
     "insert into migrations (name, checksum) values ('0999_x.sql', '')",

@@ -57,8 +57,8 @@ async function addBusyUser(word: string): Promise<string> {
       insert into end_user_consents (organization_id, connector_id, end_user_id)
       values (current_organization(), ${connector}, ${id})`
     await sql`
-      insert into tool_call_contents (organization_id, call_id, user_email, arguments, result, at, expires_at)
-      select current_organization(), gen_random_uuid(), email, ${`"${word} arguments"`}, '1', now(), now() + interval '1 day'
+      insert into tool_call_contents (organization_id, call_id, end_user_id, arguments, result, at, expires_at)
+      select current_organization(), gen_random_uuid(), id, ${`"${word} arguments"`}, '1', now(), now() + interval '1 day'
       from end_users where id = ${id}`
   })
   const recorder = createUsageRecorder(app.service)
@@ -139,9 +139,8 @@ const exported = [
   'step_texts',
   'steps',
   'threads',
-  'tool_call_batches',
   'tool_call_contents',
-  'tool_call_users',
+  'tool_call_records',
   'tool_calls',
   'usage_end_users',
   'usage_events',
@@ -160,7 +159,7 @@ const reasons = {
 }
 
 test('every table that refers to end users is exported, or has a reason why not', async () => {
-  const columns = ['end_user_id', 'user_id', 'person_id', 'user_email', 'thread_id', 'run_id', 'subject']
+  const columns = ['end_user_id', 'user_id', 'person_id', 'thread_id', 'run_id', 'subject']
   const rows = await app.service.database.asService(
     (sql) => sql<{ name: string }>`
       with recursive related as (
@@ -173,7 +172,7 @@ test('every table that refers to end users is exported, or has a reason why not'
         select f.conrelid from pg_constraint f join related on f.confrelid = related.id where f.contype = 'f'
       )
       select id::regclass::text as name from related
-      union select 'tool_call_batches' order by 1`,
+      order by 1`,
   )
   expect(rows.map(({ name }) => name)).toEqual([...exported, ...Object.keys(reasons)].toSorted())
 })

@@ -4,6 +4,7 @@ import type { Service } from '../foundation/service.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
 import { selectMessages } from '../threads/messages.ts'
+import { selectContents } from '../tool-calls/contents.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { listToolCalls } from '../tool-calls/tool-calls.ts'
 import type * as contract from './contract.ts'
@@ -33,7 +34,7 @@ export async function exportEndUser(
   return writePages(service, caller, profile)
 }
 
-async function* writePages(service: Needs, caller: OrgCaller, profile: { id: string; email: string }): Pages {
+async function* writePages(service: Needs, caller: OrgCaller, profile: { id: string }): Pages {
   const read = <T>(work: (sql: Sql) => Promise<T>) => service.database.asOrg(caller.organization.id, work)
   yield [{ kind: 'profile', data: profile }]
   yield await read((sql) => selectAll(sql, profile.id))
@@ -44,7 +45,7 @@ async function* writePages(service: Needs, caller: OrgCaller, profile: { id: str
   }
   yield* readUsage(read, profile.id)
   yield* readToolCalls(service, caller, profile.id)
-  if (profile.email !== '') yield* readContents(read, profile.email)
+  yield* readContents(read, profile.id)
 }
 
 type Read = <T>(work: (sql: Sql) => Promise<T>) => Promise<T>
@@ -144,13 +145,9 @@ async function* readToolCalls(service: Needs, caller: OrgCaller, user_id: string
   }
 }
 
-async function* readContents(read: Read, email: string): Pages {
+async function* readContents(read: Read, endUserId: string): Pages {
   for (let after = firstId; ; ) {
-    const page = await read(
-      (sql) => sql<Row & { call_id: string }>`
-        select call_id, arguments, result, at, expires_at from tool_call_contents
-        where user_email = ${email} and call_id > ${after} and expires_at > now() order by call_id limit ${rowsAtOnce}`,
-    )
+    const page = await read((sql) => selectContents(sql, endUserId, after, rowsAtOnce))
     yield linesOf('tool_call_contents', page)
     if (page.length < rowsAtOnce) return
     after = page.at(-1)?.call_id ?? after

@@ -7,7 +7,6 @@ import { auditKeys, type ChainHead, findHeads, formatHead } from '../stores/audi
 import { keepFormerAuditKeys, retireAuditKeys } from '../stores/audit/key-change.ts'
 import { dropFormerLogins } from '../stores/postgres/migrations.ts'
 import type { Stores } from '../stores/stores.ts'
-import { verifyToolCalls } from '../tool-calls/verify.ts'
 import { CommandFailed } from './command-failed.ts'
 import { resealColumns } from './reseal.ts'
 import { listAllOrganizations, withStores } from './stores.ts'
@@ -38,10 +37,6 @@ export async function verifyAudit(
           ? `${slug}: BROKEN at row ${broken.sequence}: ${broken.problem}`
           : `${slug}: ${length} ${length === 1 ? 'row' : 'rows'}, head ${formatHead({ organizationId: id, sequence: length, hash: head })}`,
       )
-      const calls = await verifyToolCalls(stores, id)
-      if (!calls.broken) continue
-      problems += 1
-      console.log(`${slug}: BROKEN tool calls, batch ${calls.broken.batch_id}: ${calls.broken.problem}`)
     }
     const known = new Set(organizations.map(({ id }) => id))
     const missing = new Set(heads.map(({ organizationId }) => organizationId).filter((id) => !org && !known.has(id)))

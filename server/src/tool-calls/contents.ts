@@ -11,12 +11,15 @@ import type * as contract from './contract.ts'
 /** The arguments and result of a call, stored only if the organization has enabled it. */
 export interface CallContents {
   call_id: string
-  user_email: string
+  person: Person
   arguments: string
   result: string | null
   at: string
   expires_at: string
 }
+
+/** Whose contents these are: an end user, or a member who is an end user if one has the same address. */
+export type Person = { endUserId: string } | { email: string }
 
 /** Maximum length of the arguments and of the result, in UTF-16 code units. Longer text is truncated. */
 const maxLength = 16 * 1024
@@ -53,14 +56,15 @@ async function readDays(sql: Sql): Promise<number> {
 }
 
 export function describeContents(
-  call: { id: string; at: number; user_email: string },
+  call: { id: string; at: number },
+  person: Person,
   days: number,
   args: unknown,
   result: unknown,
 ): CallContents {
   return {
     call_id: call.id,
-    user_email: call.user_email,
+    person,
     arguments: writeJson(args),
     result: result === undefined ? null : writeJson(result),
     at: new Date(call.at).toISOString(),
@@ -75,23 +79,44 @@ const writeJson = (value: unknown): string => JSON.stringify(value).slice(0, max
  * lock makes a concurrent deletion either wait and delete these contents, or finish first so that none are written.
  */
 export async function writeContents(sql: Sql, contents: readonly CallContents[]): Promise<void> {
-  const emails = [...new Set(contents.map(({ user_email }) => user_email))].sort()
-  const users = await sql<{ email: string }>`
-    select email from end_users where email = any (${emails}::text[]) order by id for key share`
-  const known = new Set(users.map(({ email }) => email))
-  const kept = contents.filter(({ user_email }) => known.has(user_email))
+  const ids = contents.flatMap(({ person }) => ('endUserId' in person ? person.endUserId : []))
+  const emails = contents.flatMap(({ person }) => ('email' in person ? person.email : []))
+  const users = await sql<{ id: string; email: string }>`
+    select id, email from end_users where id = any (${[...new Set(ids)]}::uuid[])
+    union all
+    select id, email from end_users where email = any (${[...new Set(emails)]}::text[])`
+  const locked = await sql<{ id: string }>`
+    select id from end_users where id = any (${users.map(({ id }) => id)}::uuid[]) order by id for key share`
+  const known = new Set(locked.map(({ id }) => id))
+  const byEmail = new Map(users.filter(({ id }) => known.has(id)).map(({ id, email }) => [email, id]))
+  const kept = contents.flatMap(({ person, ...one }) => {
+    const end_user_id = 'endUserId' in person ? person.endUserId : byEmail.get(person.email)
+    return end_user_id !== undefined && known.has(end_user_id) ? { ...one, end_user_id } : []
+  })
   await sql`
-    insert into tool_call_contents (organization_id, call_id, user_email, arguments, result, at, expires_at)
-    select current_organization(), call_id, user_email, arguments, result, at, expires_at
+    insert into tool_call_contents (organization_id, call_id, end_user_id, arguments, result, at, expires_at)
+    select current_organization(), call_id, end_user_id, arguments, result, at, expires_at
     from jsonb_to_recordset(${JSON.stringify(kept)}::jsonb) as r (
-      call_id uuid, user_email text, arguments text, result text, at timestamptz, expires_at timestamptz)
+      call_id uuid, end_user_id uuid, arguments text, result text, at timestamptz, expires_at timestamptz)
     on conflict do nothing`
 }
 
+/** The contents of an end user, and of a member with their address, whom another end user may share it with. */
+export const selectContents = (sql: Sql, endUserId: string, after: string, limit: number) => sql<{
+  call_id: string
+  [column: string]: unknown
+}>`
+  select call_id, arguments, result, at, expires_at from tool_call_contents
+  where call_id > ${after} and expires_at > now() and end_user_id in (
+    select other.id from end_users other join end_users person on person.id = ${endUserId}
+    where other.id = person.id or (person.email <> '' and other.email = person.email))
+  order by call_id limit ${limit}`
+
 /** Runs in the transaction that deletes the end user, whose row is locked. */
 export const eraseEndUserContents = (sql: Sql, endUserId: string) => sql`
-  delete from tool_call_contents
-  where user_email <> '' and user_email = (select email from end_users where id = ${endUserId})`
+  delete from tool_call_contents where end_user_id in (
+    select other.id from end_users other join end_users person on person.id = ${endUserId}
+    where other.id = person.id or (person.email <> '' and other.email = person.email))`
 
 export async function getToolCallSettings(
   { database }: Service,

@@ -16,7 +16,9 @@ export const ToolCallRecord = z
       ),
     user_email: z
       .string()
-      .describe('Email address at the time of the call; empty if the agent worked for someone without a verified one'),
+      .describe(
+        'Email address that the user has now; empty for visitors, for users without one, and after the user was erased',
+      ),
     client_id: z.string().nullable().describe('ID of the OAuth client; null if the token wasn’t issued to one'),
     client_name: z
       .string()
@@ -62,7 +64,7 @@ export const listToolCalls = operation({
   tag: 'Tool calls',
   summary: 'List tool calls',
   description:
-    'Returns the tool calls through the hub, newest first. Calls on other nodes appear a few seconds after they end. A page can have fewer calls than `limit`, or none at all, even if there are more: continue until `next_cursor` is null. With `format`, the response is one page as CSV or JSON Lines, and the `Next-Cursor` header has the cursor of the next page.',
+    'Returns the tool calls through the hub, newest first. Calls on other nodes appear a few seconds after they end. With `format`, the response is one page as CSV or JSON Lines, and the `Next-Cursor` header has the cursor of the next page.',
   query: z.strictObject({
     limit: z.int().min(1).max(1_000).default(50).describe('Maximum number of calls per page'),
     cursor: z

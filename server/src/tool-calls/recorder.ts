@@ -7,14 +7,13 @@ import { Failure, isUnavailable, serviceUnavailable } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { canonicalJson } from '../stores/audit/chain.ts'
-import type { Database } from '../stores/database.ts'
+import type { Sql } from '../stores/database.ts'
 import { cleanText } from '../untrusted/page-text.ts'
-import { Batch, recordedAction, type StoredCall } from './batch.ts'
 import { type CallContents, type ContentsDays, describeContents, writeContents } from './contents.ts'
+import { insertRecords, type StoredCall } from './records.ts'
 
 /**
- * Records tool calls without delaying them: in memory first, then in batches every few seconds, each with one audit
- * event. If the database is unreachable and the memory limit is reached, new calls are refused, so no record is lost.
+ * Records tool calls without delaying them: in memory first, then in the database every few seconds. If the database is unreachable and the memory limit is reached, new calls are refused, so no record is lost.
  */
 export interface ToolCallRecorder {
   /** Runs a call and records how it ended. `run` adds details to the record. Without an `id`, the record gets one. */
@@ -33,22 +32,36 @@ export interface ToolCallRecorder {
   close(): Promise<void>
 }
 
-/** Batches waiting to be written, oldest first. A batch is immutable from its first write attempt on. */
+interface Pending {
+  record: StoredCall
+  /** Undefined unless the organization keeps contents. */
+  contents: CallContents | undefined
+  /** Weight in the memory limits: one per record, plus contents by their size. */
+  weight: number
+}
+
 interface Queue {
-  batches: Batch[]
-  /** Whether calls can still be added to the last batch. */
-  isOpen: boolean
+  /** Oldest first. A record stays until it is written, so that nothing is lost while the database is unreachable. */
+  pending: Pending[]
   /** Unique per organization, so that hashes can't be compared between organizations. */
   argumentsKey: string
-  /** Records lost since the last successful batch. */
+  /** Records that couldn't be written, and that the audit trail doesn't have yet. */
   lost: number
-  /** Weight of the batches plus running calls, which reserve room for their records. */
+  /** Weight of what is pending, plus running calls, which reserve room for their records. */
   held: number
   writing: Promise<boolean>
   /** A write that hasn't started yet, which further requests share. */
   nextWrite: Promise<boolean> | undefined
 }
 
+/** The audit event that says that records couldn't be written. */
+export const lostAction = 'tool_calls.lost'
+
+const mostAtOnce = 1_000
+/** Contents that one transaction writes, in the unit of a record's weight, about 3 MB. */
+const mostWeightAtOnce = 8_000
+/** Approximate memory per record. */
+const bytesPerRecord = 400
 const flushEveryMs = 5_000
 /** Maximum weight of unwritten records on a node, while the database is unreachable. */
 const mostWaiting = { organization: 20_000, node: 100_000 }
@@ -76,7 +89,7 @@ export function createToolCallRecorder(
     if (!queue) {
       const argumentsKey = createHmac('sha256', serverKey).update(organizationId).digest('base64url')
       const writing = Promise.resolve(true)
-      queue = { batches: [], isOpen: false, argumentsKey, lost: 0, held: 0, writing, nextWrite: undefined }
+      queue = { pending: [], argumentsKey, lost: 0, held: 0, writing, nextWrite: undefined }
       queues.set(organizationId, queue)
     }
     queue.held += 1
@@ -85,42 +98,40 @@ export function createToolCallRecorder(
   }
 
   function add(organizationId: string, queue: Queue, record: StoredCall, contents: CallContents | undefined): void {
-    let batch = queue.isOpen ? queue.batches.at(-1) : undefined
-    if (!batch?.hasRoomFor(record)) {
-      const isFollowing = batch !== undefined
-      batch = new Batch(newId())
-      queue.batches.push(batch)
-      queue.isOpen = true
-      if (isFollowing) void write(organizationId, queue)
-    }
+    const weight = 1 + (contents ? Math.ceil(sizeOf(contents) / bytesPerRecord) : 0)
+    queue.pending.push({ record, contents, weight })
     // `enter` has already reserved a weight of 1.
-    const more = batch.add(record, contents) - 1
-    queue.held += more
-    held += more
+    queue.held += weight - 1
+    held += weight - 1
+    if (queue.pending.length % mostAtOnce === 0) void write(organizationId, queue)
   }
 
-  /** Writes the batches that exist now. Returns false if the database is unreachable. */
-  async function writeBatches(organizationId: string, queue: Queue): Promise<boolean> {
-    for (let left = queue.batches.length; left > 0; left -= 1) {
-      const [batch] = queue.batches as [Batch]
-      if (queue.batches.length === 1) queue.isOpen = false
-      batch.lost += queue.lost
-      queue.lost = 0
+  /** Writes the records that exist now. Returns false if the database is unreachable. */
+  async function writePending(organizationId: string, queue: Queue): Promise<boolean> {
+    let most = mostAtOnce
+    for (let left = queue.pending.length; left > 0; ) {
+      const some = takeSome(queue.pending, Math.min(most, left))
       try {
-        await writeBatch(database, organizationId, batch)
+        await database.asOrg(organizationId, (sql) => writeSome(sql, organizationId, some, queue.lost))
+        queue.lost = 0
+        most = mostAtOnce
       } catch (error) {
-        const details = { err: error, organization_id: organizationId, batch_id: batch.id, count: batch.count }
+        const details = { err: error, organization_id: organizationId, count: some.length }
         if (isUnavailable(error)) {
           log.warn(details, 'Could not record tool calls; retrying')
           return false
         }
-        log.error(details, 'Tool call records were lost')
-        queue.lost += batch.count + batch.lost
+        // Finds the record that can't be written, so that it takes no others with it.
+        most = Math.ceil(some.length / 2)
+        if (some.length > 1) continue
+        log.error(details, 'A tool call record was lost')
+        queue.lost += 1
       }
-      queue.batches.shift()
-      batch.release()
-      queue.held -= batch.weight
-      held -= batch.weight
+      queue.pending.splice(0, some.length)
+      left -= some.length
+      const weight = some.reduce((sum, one) => sum + one.weight, 0)
+      queue.held -= weight
+      held -= weight
     }
     if (queue.held + queue.lost === 0) queues.delete(organizationId)
     return true
@@ -130,7 +141,7 @@ export function createToolCallRecorder(
     if (queue.nextWrite) return queue.nextWrite
     queue.nextWrite = queue.writing.then(() => {
       queue.nextWrite = undefined
-      return writeBatches(organizationId, queue)
+      return writePending(organizationId, queue)
     })
     queue.writing = queue.nextWrite
     return queue.writing
@@ -149,7 +160,7 @@ export function createToolCallRecorder(
   async function flush(organizationId?: string, users?: readonly string[]): Promise<void> {
     if (organizationId === undefined) return writeAll()
     const queue = queues.get(organizationId)
-    const isWanted = users === undefined || queue?.batches.some((batch) => users.some((id) => batch.users.has(id)))
+    const isWanted = users === undefined || queue?.pending.some(({ record }) => users.includes(record.user_id))
     if (queue && isWanted) await write(organizationId, queue)
   }
 
@@ -164,7 +175,7 @@ export function createToolCallRecorder(
 
   return {
     async follow(
-      { organizationId, id: user_id, email, client_id, client_name },
+      { organizationId, id: user_id, email, endUserId, client_id, client_name },
       { tool_name, args, id, governed },
       run,
     ) {
@@ -176,7 +187,6 @@ export function createToolCallRecorder(
         id: id ?? newId(),
         at: clock(),
         user_id,
-        user_email: email,
         client_id: client_id ?? null,
         client_name: client_name ?? null,
         source_type: null,
@@ -202,9 +212,14 @@ export function createToolCallRecorder(
       } finally {
         governed?.(record.governance)
         record.duration_ms = Math.round(performance.now() - started)
-        // Contents are deleted with the end user that has the address.
-        const isKept = days > 0 && email !== ''
-        add(organizationId, queue, record, isKept ? describeContents(record, days, args, result) : undefined)
+        // Contents are deleted with their end user. A member may be one, with the same address.
+        const person = endUserId !== undefined ? { endUserId } : email !== '' ? { email } : undefined
+        add(
+          organizationId,
+          queue,
+          record,
+          days > 0 && person ? describeContents(record, person, days, args, result) : undefined,
+        )
       }
     },
     flush,
@@ -251,24 +266,25 @@ function describeFailure(record: StoredCall, error: unknown): void {
   record.failure_code = code
 }
 
-async function writeBatch({ asOrg }: Database, organizationId: string, batch: Batch): Promise<void> {
-  const records = await batch.compress()
-  const { id, count, lost } = batch
-  const [firstAt, lastAt] = [batch.firstAt, batch.lastAt].map((ms) => new Date(ms).toISOString())
-  await asOrg(organizationId, async (sql) => {
-    const written = await sql`
-      with batch as (
-        insert into tool_call_batches (organization_id, id, first_at, last_at, count, records)
-        values (current_organization(), ${id}, ${firstAt}, ${lastAt}, ${count}, ${records})
-        on conflict (organization_id, id) do nothing
-        returning organization_id, id)
-      insert into tool_call_users (organization_id, batch_id, user_id)
-      select batch.organization_id, batch.id, user_id from batch, unnest(${[...batch.users].sort()}::uuid[]) as user_id
-      returning user_id`
-    // An earlier attempt may have committed this batch before its connection broke.
-    if (written.length === 0) return
-    if (batch.contents.length > 0) await writeContents(sql, batch.contents)
-    const data = { count, hash: hash('sha256', records), ...(lost > 0 && { lost }) }
-    await recordAudit(sql, { organizationId, actor: 'hub' }, recordedAction, id, data)
+const sizeOf = ({ arguments: args, result }: CallContents) => 2 * (args.length + (result?.length ?? 0))
+
+/** The oldest records, as many as one transaction should write. */
+function takeSome(pending: readonly Pending[], most: number): Pending[] {
+  let weight = 0
+  const end = pending.findIndex((one, index) => {
+    weight += one.weight
+    return index > 0 && (index >= most || weight > mostWeightAtOnce)
   })
+  return pending.slice(0, end === -1 ? most : end)
+}
+
+/** Writes nothing twice, because an earlier attempt may have been committed before its connection broke. */
+async function writeSome(sql: Sql, organizationId: string, some: readonly Pending[], lost: number): Promise<void> {
+  await insertRecords(
+    sql,
+    some.map(({ record }) => record),
+  )
+  const contents = some.flatMap((one) => one.contents ?? [])
+  if (contents.length > 0) await writeContents(sql, contents)
+  if (lost > 0) await recordAudit(sql, { organizationId, actor: 'hub' }, lostAction, organizationId, { count: lost })
 }

@@ -1,13 +1,11 @@
-import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
+import { useTestService } from '../../test/harness.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { obtain, register } from '../../test/oauth-client.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import { member, type Shop, startShop, useShop } from '../../test/shop.ts'
 import { createAccess } from '../access/access.ts'
 import { builtInNames } from '../api.ts'
-import { verifyAuditChain } from '../audit-events/verify.ts'
 import { createCapabilities } from '../capabilities.ts'
 import type { MemberCaller } from '../foundation/caller.ts'
 import { createService } from '../foundation/service.ts'
@@ -16,10 +14,9 @@ import { resources } from '../http/protected-resources.ts'
 import { failure, serviceUnavailable } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { Database } from '../stores/database.ts'
-import { batchLimits, type ToolCallRecord } from './batch.ts'
 import { createContentsDays } from './contents.ts'
-import { createToolCallRecorder, type ToolCallRecorder } from './recorder.ts'
-import { verifyToolCalls } from './verify.ts'
+import { createToolCallRecorder, lostAction, type ToolCallRecorder } from './recorder.ts'
+import type { ToolCallRecord } from './records.ts'
 
 let shop: Shop
 let page: Page
@@ -286,11 +283,10 @@ describe('the list', () => {
     },
   )
 
-  test('stays in order when batches overlap, and continues a search over many batches', async () => {
+  test('stays in order when several nodes write', async () => {
     const { service, clock, organization, ...rest } = await useTestService()
     const caller = callerOf(await organization('demo'))
     const start = clock.now
-    // Simulates several nodes: each batch has calls from different times within the same ten minutes.
     for (let n = 0; n < 90; n += 1) {
       clock.now = start + ((n * 37) % 90) * 6_000
       await follow(service.toolCalls, caller, n === 13 ? 'rare' : 'add')
@@ -298,29 +294,19 @@ describe('the list', () => {
     }
     const app = { ...rest, service }
     const read = async (query: string) => {
-      const pages: ToolCallRecord[][] = []
+      const seen: ToolCallRecord[] = []
       for (let cursor: string | null = ''; cursor !== null; ) {
         const { body } = await get(app, `?${query}${cursor && `&cursor=${cursor}`}`)
-        pages.push(body.tool_calls)
+        seen.push(...body.tool_calls)
         cursor = body.next_cursor
       }
-      return pages
+      return seen
     }
     for (const limit of [1, 8, 1_000]) {
-      const seen = (await read(`limit=${limit}`)).flat().map(({ at }) => Date.parse(at) - start)
+      const seen = (await read(`limit=${limit}`)).map(({ at }) => Date.parse(at) - start)
       expect(seen).toEqual(Array.from({ length: 90 }, (_, n) => (89 - n) * 6_000))
     }
-    expect((await read('tool=rare')).flat()).toHaveLength(1)
-    // An hour apart, so that the batches don't overlap.
-    for (let n = 0; n < 50; n += 1) {
-      clock.now += 3_600_000
-      await follow(service.toolCalls, caller, 'later')
-      await service.toolCalls.flush()
-    }
-    const pages = await read('tool=rare')
-    expect(pages.length).toBeGreaterThan(1)
-    expect(pages.flat()).toHaveLength(1)
-    expect((await read('limit=20')).flat()).toHaveLength(140)
+    expect(await read('tool=rare&limit=1')).toHaveLength(1)
   })
 
   test.each<[string, (record: ToolCallRecord) => boolean, number]>([
@@ -486,12 +472,17 @@ describe('the recent calls of a page’s end user', () => {
 })
 
 describe('the recorder', () => {
-  const batches = async (app: Pick<Shop, 'service'>, organizationId: string) =>
+  const lostCalls = (app: Pick<Shop, 'service'>, organizationId: string) =>
     app.service.database.asOrg(
       organizationId,
-      (sql) => sql<{ actor: string; target: string; data: Record<string, unknown> }>`
-        select actor, target, data from audit_events where action = 'tool_calls.recorded' order by sequence`,
+      (sql) => sql<{ actor: string; data: object }>`
+        select actor, data from audit_events where action = ${lostAction} order by sequence`,
     )
+
+  async function countRecords({ asOrg }: Pick<Database, 'asOrg'>, organizationId: string): Promise<number> {
+    const [row] = await asOrg(organizationId, (sql) => sql<{ count: number }>`select count(*) from tool_call_records`)
+    return row?.count ?? 0
+  }
 
   /** Creates a recorder whose database transactions can be made to fail. */
   async function useRecorder(
@@ -507,25 +498,22 @@ describe('the recorder', () => {
       limits,
     )
     const organizationId = await app.organization('demo')
-    const report = () => verifyToolCalls(app.stores, organizationId)
+    const report = () => countRecords(app.stores.database, organizationId)
     return { app, recorder, organizationId, caller: callerOf(organizationId), report }
   }
 
-  test('writes one audit event with a hash for many calls', async () => {
-    const { app, recorder, organizationId, caller, report } = await useRecorder()
-    await Promise.all(Array.from({ length: 6_000 }, (_, n) => follow(recorder, caller, 'add', { n })))
-    await recorder.close()
-    const events = await batches(app, organizationId)
-    expect(events.map(({ actor, data }) => [actor, data.count])).toEqual([
-      ['hub', 5_000],
-      ['hub', 1_000],
-    ])
-    expect(events[0]?.data).toEqual({
-      count: 5_000,
-      hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+  test('writes many calls in transactions of at most 1,000 rows, and no audit events', async () => {
+    const sizes: number[] = []
+    const { app, recorder, organizationId, caller, report } = await useRecorder((real) => async (id, work) => {
+      const before = await report()
+      await real(id, work)
+      sizes.push((await report()) - before)
+      return undefined as never
     })
-    expect(await report()).toEqual({ batches: 2, records: 6_000 })
-    expect(await verifyAuditChain(app.stores, organizationId)).not.toHaveProperty('broken')
+    await Promise.all(Array.from({ length: 2_500 }, (_, n) => follow(recorder, caller, 'add', { n })))
+    await recorder.close()
+    expect(sizes).toEqual([1_000, 1_000, 500])
+    expect(await lostCalls(app, organizationId)).toEqual([])
   })
 
   test('keeps records while the database is unreachable and writes them afterwards', async () => {
@@ -536,13 +524,13 @@ describe('the recorder', () => {
     await recorder.flush()
     await follow(recorder, caller, 'two')
     await recorder.flush()
-    expect(await report()).toEqual({ batches: 0, records: 0 })
+    expect(await report()).toBe(0)
     isAway = false
     await recorder.close()
-    expect(await report()).toEqual({ batches: 2, records: 2 })
+    expect(await report()).toBe(2)
   })
 
-  test('writes a batch once, even if the response to its commit is lost', async () => {
+  test('writes a record once, even if the response to its commit is lost', async () => {
     let failures = 1
     const { recorder, caller, report } = await useRecorder((real) => async (id, work) => {
       const result = await real(id, work)
@@ -554,7 +542,7 @@ describe('the recorder', () => {
     await recorder.flush()
     await follow(recorder, caller, 'two')
     await recorder.close()
-    expect(await report()).toEqual({ batches: 2, records: 2 })
+    expect(await report()).toBe(2)
   })
 
   test.each([
@@ -579,35 +567,22 @@ describe('the recorder', () => {
     isAway = false
     await call()
     await recorder.close()
-    expect(await report()).toMatchObject({ records: 6 })
+    expect(await report()).toBe(6)
   })
 
-  test('starts a new batch for calls that are far apart and when a batch is full', async () => {
-    const { app, recorder, caller, report } = await useRecorder()
-    await follow(recorder, caller, 'one')
-    app.clock.now += batchLimits.spanMs + 1
-    await follow(recorder, caller, 'two')
-    const long = { ...caller, user: { ...caller.user, email: `${'é'.repeat(2 * 1024 * 1024)}@example.com` } }
-    await follow(recorder, long, 'three')
-    await follow(recorder, caller, 'four')
-    await recorder.close()
-    expect(await report()).toEqual({ batches: 3, records: 4 })
-  })
-
-  test('drops a batch that can’t be written, and reports its records as lost', async () => {
-    let failures = 1
-    const { app, recorder, organizationId, caller } = await useRecorder((real) => async (id, work) => {
-      failures -= 1
-      if (failures === 0) throw new Error('This will never work')
-      return real(id, work)
-    })
-    await follow(recorder, caller, 'one')
-    await follow(recorder, caller, 'two')
+  test('drops a record that can’t be written without the others, and records that one was lost', async () => {
+    const { app, recorder, organizationId, caller, report } = await useRecorder()
+    for (let n = 0; n < 10; n += 1)
+      await recorder.follow(memberAsToolUser(caller), { tool_name: `tool-${n}`, args: {} }, async (record) => {
+        if (n === 6) record.source = 'not a text: \0'
+      })
     await recorder.flush()
-    await follow(recorder, caller, 'three')
+    expect(await report()).toBe(9)
+    expect(app.logged()).toContain('A tool call record was lost')
+    await follow(recorder, caller, 'later')
     await recorder.close()
-    expect(app.logged()).toContain('This will never work')
-    expect((await batches(app, organizationId)).map(({ data }) => data)).toMatchObject([{ count: 1, lost: 2 }])
+    expect(await report()).toBe(10)
+    expect(await lostCalls(app, organizationId)).toEqual([{ actor: 'hub', data: { count: 1 } }])
   })
 
   test('writes pending records when the service stops', async () => {
@@ -622,65 +597,6 @@ describe('the recorder', () => {
     )
     await expect(called).rejects.toThrow()
     await stopping.close()
-    expect(await verifyToolCalls(stores, organizationId)).toEqual({ batches: 1, records: 1 })
-  })
-})
-
-describe('the verification', () => {
-  const edits: Record<string, string> = {
-    id: 'gen_random_uuid()',
-    first_at: `first_at - interval '1 ms'`,
-    last_at: `last_at + interval '1 ms'`,
-    count: 'count + 1',
-    records: `records || '\\x00'`,
-  }
-  let app: TestService
-  let owner: pg.Client
-  beforeAll(async () => {
-    app = await startTestService()
-    owner = new pg.Client(app.stores.owner)
-    await owner.connect()
-    for (const table of ['tool_call_batches', 'tool_call_users'])
-      await owner.query(`alter table ${table} no force row level security`)
-    await owner.query('alter table tool_call_users drop constraint tool_call_users_organization_id_batch_id_fkey')
-  })
-  afterAll(async () => {
-    await owner.end()
-    await app.close()
-  })
-
-  test.each([
-    ...Object.entries(edits).map(([column, value]) => [
-      `its ${column} was changed`,
-      `update tool_call_batches set ${column} = ${value} where organization_id = $1`,
-    ]),
-    ['it was deleted', 'delete from tool_call_batches where organization_id = $1'],
-    [
-      'it was added',
-      `insert into tool_call_batches select organization_id, gen_random_uuid(), first_at, last_at, count, records
-       from tool_call_batches where organization_id = $1`,
-    ],
-    ['one of its users was removed', 'delete from tool_call_users where organization_id = $1'],
-    [
-      'one of its users was added',
-      `insert into tool_call_users select organization_id, gen_random_uuid(), id
-       from tool_call_batches where organization_id = $1`,
-    ],
-  ])('detects an invalid batch if %s', async (_, statement) => {
-    const { database, toolCalls } = app.service
-    const id = newId()
-    await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
-    for (const tool of ['one', 'two', 'three']) await follow(toolCalls, callerOf(id), tool)
-    await toolCalls.flush(id)
-    expect(await verifyToolCalls(app.stores, id)).toEqual({ batches: 1, records: 3 })
-    expect((await owner.query(statement, [id])).rowCount).toBeGreaterThan(0)
-    expect(await verifyToolCalls(app.stores, id)).toHaveProperty('broken')
-  })
-
-  test('covers every column', async () => {
-    const { rows } = await owner.query(
-      `select attname from pg_attribute where attrelid = 'tool_call_batches'::regclass and attnum > 0 and not attisdropped`,
-    )
-    expect(rows.map(({ attname }) => attname).toSorted()).toEqual(['organization_id', ...Object.keys(edits)].toSorted())
+    expect(await countRecords(stores.database, organizationId)).toBe(1)
   })
 })

@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { gzipSync } from 'node:zlib'
 import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
@@ -209,6 +210,61 @@ describe('a migration', () => {
       [old],
     )
     expect(await verify(old), 'nor can the keyed rows be left out').toMatchObject({ broken: { sequence: 1 } })
+  })
+
+  test('to a row per tool call keeps every record of the batches, and no address', async () => {
+    const { owner, client } = await makeDatabase()
+    await (await makeRelease({}, '0045'))(owner, secrets)
+    const [auditKey] = auditKeys(secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+    onTestFinished(() => database.close())
+    const organizations = [newId(), newId()].toSorted()
+    const [ann, nobody] = [newId(), newId()]
+    const at = Date.parse('2026-03-01T12:00:00.123Z')
+    const recordOf = (n: number) => ({
+      ...{ id: newId(), at: at + n, user_id: n % 2 ? ann : nobody, user_email: 'ann@example.com', client_id: null },
+      ...{ client_name: 'Agent', source_type: 'page', source: 'https://shop.example', tool: `tool\0 ${n}` },
+      ...{ definition_hash: 'd', arguments_hash: 'a', approval: 'allowed', approval_at: n % 2 ? at + n + 5 : null },
+      ...{ governance: 'none', outcome: 'succeeded', failure_code: null, duration_ms: n },
+    })
+    const calls = Array.from({ length: 2_345 }, (_, n) => recordOf(n))
+    for (const id of organizations)
+      await database.asOrg(id, async (sql) => {
+        await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+        await sql`
+          insert into end_users (organization_id, id, external_id, email)
+          select ${id}, ${ann}, 'ann', 'ann@example.com' where ${id} = ${organizations[0]}`
+        for (const some of [calls.slice(0, 2_300), calls.slice(2_300)]) {
+          const records = gzipSync(some.map((call) => `${JSON.stringify(call)}\n`).join(''))
+          const batch = newId()
+          await sql`
+            insert into tool_call_batches (organization_id, id, first_at, last_at, count, records)
+            values (${id}, ${batch}, now(), now(), ${some.length}, ${records})`
+          await sql`insert into tool_call_users (organization_id, user_id, batch_id) values (${id}, ${ann}, ${batch})`
+        }
+        await sql`
+          insert into tool_call_contents (organization_id, call_id, user_email, arguments, at, expires_at)
+          values (${id}, ${ann}, 'ann@example.com', '{}', now(), now())`
+      })
+    await migrate(owner, secrets)
+
+    for (const id of organizations) {
+      const rows = await database.asOrg(id, (sql) => sql`select * from tool_call_records order by at`)
+      const expected = calls.map(({ user_email, at, approval_at, tool, ...call }) => ({
+        ...{ ...call, organization_id: id, tool: tool.replace('\0', ''), at: new Date(at).toISOString() },
+        approval_at: approval_at && new Date(approval_at).toISOString(),
+      }))
+      expect(rows).toEqual(expected)
+    }
+    const contents = await Promise.all(
+      organizations.map((id) => database.asOrg(id, (sql) => sql`select call_id, end_user_id from tool_call_contents`)),
+    )
+    expect(contents, 'without an end user to erase them, they are deleted').toEqual([
+      [{ call_id: ann, end_user_id: ann }],
+      [],
+    ])
+    expect(await tablesOf(client)).not.toEqual(expect.arrayContaining(['tool_call_batches']))
+    await serviceWorks(owner)
   })
 
   test('that fails leaves nothing behind, and runs again once it is fixed', async () => {

@@ -5,6 +5,7 @@ import pg from 'pg'
 import type { DerivedKey, Secrets } from '../../lib/secrets.ts'
 import { plainHash } from '../audit/chain.ts'
 import { retireAuditKeys } from '../audit/key-change.ts'
+import { unpackToolCalls } from './tool-call-batches.ts'
 
 /**
  * Brings the schema up to date as its owner, under one lock for all nodes. Each migration and the row that records it
@@ -62,12 +63,13 @@ const migrationLock = 7_140_002
 const afterEach = 'after_each.sql'
 const passwordPurpose = 'database login'
 
-/** Parts of migrations that need the secret. Each runs in its migration's transaction. */
+/** Parts of migrations that need the secret or more than SQL. Each runs in its migration's transaction. */
 const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<void>> = {
   async '0014_keyed_audit_chains.sql'(client, secrets) {
     const { rows } = await client.query<{ id: string }>('select id from organizations')
     for (const { id } of rows) await retireAuditKeys(client, secrets, id, [plainHash])
   },
+  '0046_tool_call_records.sql': unpackToolCalls,
 }
 
 async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<string[]> {
