@@ -19,12 +19,18 @@ interface App {
   isSuspended: boolean
   /** For an app that several owners install: where, by installation ID. */
   installations: Map<number, string>
+  /** IDs of repositories that its installations were not given. */
+  withheld: Set<number>
+  permissions: Record<string, string>
+  events: string[]
+  hookUrl: string | undefined
 }
 
 interface Manifest {
   name: string
   redirect_url: string
   setup_url?: string
+  hook_attributes?: { url: string }
 }
 
 interface Repository {
@@ -58,12 +64,15 @@ const dayMs = 24 * 3600_000
 export async function startGithub() {
   const apps = new Map<number, App>()
   const codes = new Map<string, number>()
-  const tokens = new Map<string, { app: App; owner: string; repositoryIds: number[] | undefined }>()
+  const tokens = new Map<
+    string,
+    { app: App; installation: number; owner: string; repositoryIds: number[] | undefined }
+  >()
   const repositories = new Map<string, Repository>()
   const objects = new Map<string, { tree: TreeItem[] } | { blob: Buffer }>()
   /** Who authorized an app with a code, or by a token: the accounts that they have access to. */
   const userCodes = new Map<string, string[]>()
-  const userTokens = new Map<string, { accounts: string[] }>()
+  const userTokens = new Map<string, { accounts: string[]; app: App }>()
   const faults: { match: RegExp; fault: Fault; times: number }[] = []
   const asked: string[] = []
   const hooks: { match: RegExp; work: () => void }[] = []
@@ -123,21 +132,39 @@ export async function startGithub() {
     const [, code] = /^POST \/app-manifests\/([^/]+)\/conversions$/.exec(name) ?? []
     if (code) return convert(code)
     const [scheme, token = ''] = authorization.split(' ')
-    if (scheme === 'Bearer') return asApp(name, await findApp(token), body)
+    if (scheme === 'Bearer') {
+      const issuer = await findIssuer(token)
+      const app = apps.get(issuer ?? 0)
+      if (issuer === undefined) return badCredentials
+      return app ? asApp(name, app, body) : { status: 404, body: { message: 'Integration not found' } }
+    }
+    if (scheme === 'Basic') return revokeToken(name, token, body)
     const user = userTokens.get(token)
     if (user) return name === 'GET /user/installations' ? listForUser(user.accounts) : notFound
     const granted = tokens.get(token)
-    return granted && !granted.app.isSuspended && apps.has(granted.app.id)
+    return granted && !granted.app.isSuspended && ownersOf(granted.app).some(([id]) => id === granted.installation)
       ? asInstallation(name, query, granted)
       : badCredentials
   }
 
-  async function findApp(jwt: string): Promise<App | undefined> {
+  /** `DELETE /applications/{client_id}/token`. */
+  function revokeToken(name: string, credentials: string, body: string): Answer {
+    const { access_token } = JSON.parse(body || '{}') as { access_token: string }
+    const { app } = userTokens.get(access_token) ?? {}
+    if (!app || name !== `DELETE /applications/${clientIdOf(app)}/token`) return notFound
+    const expected = Buffer.from(`${clientIdOf(app)}:${clientSecretOf(app)}`).toString('base64')
+    if (credentials !== expected) return badCredentials
+    userTokens.delete(access_token)
+    return { status: 204, body: undefined }
+  }
+
+  /** The ID of the app that signed the token. */
+  async function findIssuer(jwt: string): Promise<number | undefined> {
     const verified = await jwtVerify(jwt, publicKey, { algorithms: ['RS256'], clockTolerance: dayMs / 1000 }).catch(
       () => undefined,
     )
     const { iat = 0, exp = 0, iss } = verified?.payload ?? {}
-    return exp - iat <= 600 ? apps.get(Number(iss)) : undefined
+    return exp - iat <= 600 ? Number(iss) : undefined
   }
 
   function convert(code: string): Answer {
@@ -148,7 +175,7 @@ export async function startGithub() {
       id: app.id,
       slug: app.slug,
       node_id: 'A_1',
-      client_id: `Iv23.${app.id}`,
+      client_id: clientIdOf(app),
       client_secret: clientSecretOf(app),
       webhook_secret: app.webhookSecret,
       pem,
@@ -188,12 +215,20 @@ export async function startGithub() {
       suspended_at: app.isSuspended ? new Date().toISOString() : null,
     }) satisfies Partial<Data<'GET /app/installations'>[number]>
 
-  function asApp(name: string, app: App | undefined, body: string): Answer {
-    if (!app) return badCredentials
+  function asApp(name: string, app: App, body: string): Answer {
     const owners = ownersOf(app)
     const installed = owners.map(([id]) => describeInstallation(app, id))
     if (name === 'GET /app') {
-      const data = { id: app.id, slug: app.slug } satisfies Partial<Data<'GET /app'>>
+      const { id, slug, permissions, events } = app
+      const data = { id, slug, client_id: clientIdOf(app), permissions, events } satisfies Partial<Data<'GET /app'>>
+      return { status: 200, body: data }
+    }
+    if (name === 'GET /app/hook/config') {
+      const data = {
+        ...(app.hookUrl && { url: app.hookUrl }),
+        content_type: 'json',
+        insecure_ssl: '0',
+      } satisfies Data<'GET /app/hook/config'>
       return { status: 200, body: data }
     }
     if (name === 'GET /app/installations') return { status: 200, body: installed }
@@ -203,8 +238,14 @@ export async function startGithub() {
     if (found) {
       if (app.isSuspended) return { status: 403, body: { message: 'This installation has been suspended' } }
       const { repository_ids } = JSON.parse(body || '{}') as { repository_ids?: number[] }
+      const existing = new Set([...repositories.values()].map(({ id }) => id))
+      if (repository_ids?.some((id) => !existing.has(id) || app.withheld.has(id))) {
+        const message =
+          'There is at least one repository that does not exist or is not accessible to the parent installation.'
+        return { status: 422, body: { message } }
+      }
       const token = `ghs_${randomBytes(18).toString('hex')}`
-      tokens.set(token, { app, owner: found[1], repositoryIds: repository_ids })
+      tokens.set(token, { app, installation: found[0], owner: found[1], repositoryIds: repository_ids })
       const data = {
         token,
         expires_at: new Date(Date.now() + 3600_000).toISOString(),
@@ -215,7 +256,10 @@ export async function startGithub() {
     }
     const [, fullName = ''] = /^GET \/repos\/(.+)\/installation$/.exec(name) ?? []
     const [id] = owners.find(([, owner]) => fullName.startsWith(`${owner}/`)) ?? []
-    return repositories.has(fullName) && id ? { status: 200, body: describeInstallation(app, id) } : notFound
+    const repository = repositories.get(fullName)
+    return repository && !app.withheld.has(repository.id) && id
+      ? { status: 200, body: describeInstallation(app, id) }
+      : notFound
   }
 
   const describeRepository = (fullName: string, { id, name, isPrivate, branch }: Repository) =>
@@ -231,10 +275,11 @@ export async function startGithub() {
   function asInstallation(
     name: string,
     query: URLSearchParams,
-    { owner, repositoryIds }: { owner: string; repositoryIds: number[] | undefined },
+    { app, owner, repositoryIds }: { app: App; owner: string; repositoryIds: number[] | undefined },
   ): Answer {
     const readable = [...repositories].filter(
-      ([fullName, { id }]) => fullName.startsWith(`${owner}/`) && (repositoryIds?.includes(id) ?? true),
+      ([fullName, { id }]) =>
+        fullName.startsWith(`${owner}/`) && !app.withheld.has(id) && (repositoryIds?.includes(id) ?? true),
     )
     if (name === 'GET /installation/repositories') {
       const [size, at] = [Number(query.get('per_page')), Number(query.get('page')) - 1]
@@ -349,11 +394,11 @@ export async function startGithub() {
       goTo(`${query.get('redirect_uri')}?${answer}`)
     } else if (path === '/login/oauth/access_token') {
       const sent = JSON.parse(body) as { client_id: string; client_secret: string; code: string }
-      const known = [...apps.values()].some((each) => sent.client_secret === clientSecretOf(each))
+      const known = [...apps.values()].find((each) => sent.client_secret === clientSecretOf(each))
       const accounts = known ? userCodes.get(sent.code) : undefined
       userCodes.delete(sent.code)
       const token = `ghu_${randomBytes(18).toString('hex')}`
-      if (accounts) userTokens.set(token, { accounts })
+      if (known && accounts) userTokens.set(token, { accounts, app: known })
       response.setHeader('content-type', 'application/json')
       response.end(JSON.stringify(accounts ? { access_token: token } : { error: 'bad_verification_code' }))
     } else if (app && request.method === 'GET')
@@ -378,11 +423,17 @@ export async function startGithub() {
       installationId: undefined,
       isSuspended: false,
       installations: new Map(),
+      withheld: new Set(),
+      permissions: { contents: 'read', metadata: 'read' },
+      events: ['push'],
+      hookUrl: manifest.hook_attributes?.url,
     })
     const code = randomBytes(20).toString('hex')
     codes.set(code, id)
     return code
   }
+
+  const clientIdOf = ({ id }: App) => `Iv23.${id}`
 
   const clientSecretOf = ({ id }: App) => `client-secret-${id}-abcd`
 
@@ -414,6 +465,12 @@ export async function startGithub() {
     apps,
     register,
     install,
+    /** As if an owner had uninstalled the app. */
+    uninstall(app: App): void {
+      app.installationId = undefined
+    },
+    /** Tokens of users that were not given back. */
+    userTokens: () => userTokens.size,
     authorize,
     installFor,
     /** The settings of an app that the operator registered by hand. */
@@ -423,7 +480,7 @@ export async function startGithub() {
       const settings = {
         INLAY_GITHUB_APP_ID: String(app.id),
         INLAY_GITHUB_APP_SLUG: app.slug,
-        INLAY_GITHUB_APP_CLIENT_ID: `Iv23.${app.id}`,
+        INLAY_GITHUB_APP_CLIENT_ID: clientIdOf(app),
         INLAY_GITHUB_APP_CLIENT_SECRET: clientSecretOf(app),
         INLAY_GITHUB_APP_PRIVATE_KEY: pem,
         INLAY_GITHUB_APP_WEBHOOK_SECRET: app.webhookSecret,
@@ -482,6 +539,10 @@ export async function startGithub() {
           fullNameOf(repository),
           repository,
         ) as components['schemas']['webhook-push']['repository'],
+        installation: {
+          id: ownersOf(app).find(([, owner]) => fullNameOf(repository).startsWith(`${owner}/`))?.[0] ?? 0,
+          node_id: '',
+        },
       } satisfies Partial<components['schemas']['webhook-push']>
       return this.delivery(app, 'push', payload)
     },

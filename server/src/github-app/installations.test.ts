@@ -182,6 +182,23 @@ describe('an installation', () => {
     expect(await installationOf('demo')).toBeNull()
   })
 
+  test('leaves no token of the user behind at GitHub, whether they have access or not', async () => {
+    const id = await install(demo, 'demo', 'acme')
+    expect(github.userTokens()).toBe(0)
+    const next = await comeBack(demo, await start(), id)
+    expect(await authorize(demo, next ?? '', ['globex'])).toContain('Your GitHub account has no access')
+    expect(github.userTokens()).toBe(0)
+  })
+
+  test('is connected, and the log says so, if the user’s token can’t be given back', async () => {
+    const id = github.installFor(platform, 'acme')
+    const state = await comeBack(demo, await start('demo'), id)
+    github.fail(/^DELETE \/applications/, { status: 502 })
+    await authorize(demo, state ?? '', ['acme'])
+    expect(await installationOf('demo')).toMatchObject({ account: 'acme' })
+    expect(app.logged()).toContain('Could not revoke a user’s token at GitHub')
+  })
+
   test('isn’t connected while GitHub is unavailable', async () => {
     const next = await comeBack(demo, await start(), github.installFor(platform, 'acme'))
     github.fail(/user\/installations/, { status: 502 })

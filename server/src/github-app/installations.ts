@@ -130,5 +130,5 @@ export async function selectPlatformApp(
 }
 
 /** GitHub Enterprise Server has another path for apps. */
-const platformAppUrl = ({ github: { url, apiUrl, app } }: Service['config']): string =>
+export const platformAppUrl = ({ github: { url, apiUrl, app } }: Service['config']): string =>
   `${url}/${apiUrl.startsWith(`${url}/`) ? 'github-apps' : 'apps'}/${app?.slug}`

@@ -93,7 +93,7 @@ export async function findStarter(
   started: { organization_id: string; user_id: string } | undefined,
 ) {
   const user = started && (await session.find(c))
-  if (user?.id !== started?.user_id || !started) return undefined
+  if (!started || user?.id !== started.user_id) return undefined
   const [admin] = await database.asOrg(
     started.organization_id,
     (sql) => sql<{ email: string; slug: string }>`

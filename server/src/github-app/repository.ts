@@ -119,7 +119,8 @@ async function ask<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof GithubError)) throw error
     const { kind, message, cause } = error
-    const code = kind === 'refused' ? 'CODE_HOST_REFUSED' : 'CODE_HOST_UNAVAILABLE'
-    throw fail(codeHostErrors[code], code, {}, { message: `${message}.`.replace(/\.\.$/, '.'), cause })
+    const isElsewhere = kind !== 'refused'
+    const code = isElsewhere ? 'CODE_HOST_UNAVAILABLE' : 'CODE_HOST_REFUSED'
+    throw fail(codeHostErrors[code], code, {}, { message: `${message}.`.replace(/\.\.$/, '.'), cause, isElsewhere })
   }
 }

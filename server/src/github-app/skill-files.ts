@@ -49,6 +49,7 @@ const isSkill = ({ path, type, mode }: TreeEntry): boolean =>
 function problemOf(path: string, size: number): string | undefined {
   if (path.length > longestPath) return `The path is longer than ${longestPath} characters`
   if (!path.isWellFormed() || path.includes('\0')) return 'The path contains characters that Inlay can’t store'
+  if (path.split('/').includes('..')) return 'The path leads out of its folder'
   return size > contentLimit ? String(contentTooLong().envelope.data?.details) : undefined
 }
 

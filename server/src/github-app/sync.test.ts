@@ -177,6 +177,125 @@ describe('connecting a repository', () => {
   })
 })
 
+test('an outage of GitHub while repositories are listed is a warning in the log, without a stack', async () => {
+  const before = app.logged().length
+  github.setDown(true)
+  expect((await request('GET', '/org-github-apps/repositories')).status).toBe(503)
+  const lines = app
+    .logged()
+    .slice(before)
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(lines.filter(({ level }) => level === 'error')).toEqual([])
+  expect(lines.find(({ msg }) => msg === 'another service is unavailable')).toMatchObject({
+    level: 'warn',
+    reason: 'GitHub has a problem at the moment (status 503).',
+  })
+})
+
+describe('after a change on GitHub', () => {
+  const installationEvent = async (action: string) => {
+    const event = await github.delivery(registered, 'installation', { action, installation: { id: 1 } })
+    expect((await deliver(event)).status).toBe(202)
+  }
+
+  test('a sync goes on by itself when the app was uninstalled and installed again', async () => {
+    await connectAndSync()
+    const refund = await idOf('refund')
+    const former = registered.installationId
+    github.uninstall(registered)
+    await installationEvent('deleted')
+    await expect.poll(async () => (await connection()).last_sync.status).toBe('failed')
+    github.push(repository, { 'skills/new/SKILL.md': skill('new') })
+    github.install(registered.id)
+    expect(registered.installationId).not.toBe(former)
+    await installationEvent('created')
+    await expect.poll(async () => (await connection()).last_sync.status).toBe('succeeded')
+    expect(Object.keys(await skills())).toEqual(['new', 'refund', 'returns'])
+    expect(await idOf('refund')).toBe(refund)
+    const asked = github.asked.length
+    await sync()
+    expect(github.asked.slice(asked), 'the new installation was stored').not.toContain(
+      'GET /repos/acme/playbook/installation',
+    )
+  })
+
+  test.each<[string, () => () => void, string]>([
+    [
+      'suspended the installation',
+      () => {
+        registered.isSuspended = true
+        return () => {
+          registered.isSuspended = false
+        }
+      },
+      'The app’s installation is suspended on GitHub. Unsuspend it in the app’s settings there.',
+    ],
+    [
+      'took the repository from the installation',
+      () => {
+        registered.withheld.add(repository.id)
+        return () => registered.withheld.clear()
+      },
+      'GitHub doesn’t find this, or the app has no access to it. Check its installation on GitHub.',
+    ],
+    [
+      'uninstalled the app',
+      () => {
+        github.uninstall(registered)
+        return () => void github.install(registered.id)
+      },
+      'GitHub doesn’t find this, or the app has no access to it. Check its installation on GitHub.',
+    ],
+    [
+      'deleted the app',
+      () => {
+        github.apps.delete(registered.id)
+        return () => void github.apps.set(registered.id, registered)
+      },
+      'GitHub no longer accepts the app’s credentials. Was the app deleted there? Remove it here, and register a new one.',
+    ],
+  ])(
+    'a sync says what to do if an owner %s, changes nothing, and succeeds once that is undone',
+    async (_, change, problem) => {
+      await connectAndSync()
+      github.push(repository, { 'skills/new/SKILL.md': skill('new') })
+      const undo = change()
+      expect((await sync()).last_sync).toMatchObject({ status: 'failed', problem })
+      expect(Object.keys(await skills())).toEqual(['refund', 'returns'])
+      undo()
+      expect((await sync()).last_sync).toMatchObject({ status: 'succeeded', problem: null })
+      expect(Object.keys(await skills())).toEqual(['new', 'refund', 'returns'])
+    },
+  )
+})
+
+test('a hostile repository costs little, and only valid skills are stored', async () => {
+  const laughs = Array.from({ length: 12 }, (_, n) => `a${n + 1}: &a${n + 1} [${`*a${n},`.repeat(10)}]`).join('\n')
+  const hostile: Record<string, string | Buffer> = {
+    'skills/../SKILL.md': skill('parent'),
+    'skills/link/SKILL.md': '->../../../../etc/passwd',
+    'skills/huge/SKILL.md': skill('huge', 'x'.repeat(2 * 1024 * 1024)),
+    'skills/nul/SKILL.md': skill('nul', 'a\0b'),
+    'skills/bytes/SKILL.md': Buffer.from([0xff, 0xfe, 0x00]),
+    'skills/bomb/SKILL.md': `---\na0: &a0 lol\n${laughs}\nname: bomb\ndescription: Bomb.\n---\nText.\n`,
+    'skills/deep/SKILL.md': `---\nname: deep\ndescription: ${'['.repeat(50_000)}\n---\nText.\n`,
+    'skills/proto/SKILL.md': '---\n__proto__: { isAdmin: true }\nname: proto\ndescription: Use it.\n---\nText.\n',
+  }
+  for (let n = 0; n < 10_000; n += 1) hostile[`skills/noise/${n}/README.md`] = ''
+  github.push(repository, hostile)
+  const { last_sync } = await connectAndSync()
+  expect(last_sync).toMatchObject({ status: 'succeeded' })
+  const skipped = last_sync.problems.map(({ path }: { path: string }) => path)
+  for (const name of ['huge', 'nul', 'bytes', 'bomb', 'deep']) expect(skipped).toContain(`skills/${name}/SKILL.md`)
+  const stored = Object.keys(await skills())
+  for (const name of ['parent', 'huge', 'nul', 'bomb', 'deep']) expect(stored).not.toContain(name)
+  expect(skipped).toContain('skills/../SKILL.md')
+  expect(JSON.stringify(await skills())).not.toContain('root:')
+  expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined()
+})
+
 describe('a sync', () => {
   test('creates, updates, moves and archives skills, and reads only files that changed', async () => {
     await connectAndSync()
@@ -261,7 +380,7 @@ describe('a sync', () => {
   type Failing = Parameters<LocalGithub['fail']>[1]
   const emptied = { status: 200, body: { sha: 'x', truncated: true, tree: [] } }
   test.each<[name: string, at: RegExp, fault: Failing, status: string, problem: string]>([
-    ['a truncated list of files', /trees/, emptied, 'failed', 'The folder has more files than GitHub lists'],
+    ['a truncated list of files', /trees/, emptied, 'retrying', 'The folder has more files than GitHub lists'],
     [
       'a list without files',
       /trees/,
@@ -495,6 +614,11 @@ describe('a webhook', () => {
     const ignored = [202, 'ignored']
     expect(await receive(await github.pushDelivery(registered, repository, 'refs/heads/draft'))).toEqual(ignored)
     expect(await receive(await github.pushDelivery(registered, elsewhere))).toEqual(ignored)
+    const { body } = await github.pushDelivery(registered, repository)
+    const unknown = { ...JSON.parse(body), installation: { id: 1 } }
+    expect(await receive(await github.delivery(registered, 'push', unknown)), 'an unknown installation').toEqual(
+      ignored,
+    )
     expect(await receive(await github.delivery(registered, 'ping', { zen: 'Keep it simple' }))).toEqual(ignored)
     expect(await receive(await github.delivery(registered, 'installation', { action: 'suspend' }))).toEqual([
       202,

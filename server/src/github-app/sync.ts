@@ -135,7 +135,7 @@ async function syncSkills(service: Needs, lease: Lease, signal: AbortSignal): Pr
     const result = { status: 'succeeded', commit: opened.commit, problem: null, ...outcome }
     await sql`
       update github_repositories set
-        full_name = ${opened.full_name}, url = ${opened.html_url}, default_branch = ${opened.default_branch},
+        installation_id = ${opened.installation_id}, full_name = ${opened.full_name}, url = ${opened.html_url}, default_branch = ${opened.default_branch},
         leased_until = null, failures = 0, blocked_until = null,
         due_at = case when requests > ${lease.requests} then now() else now() + make_interval(secs => ${syncEverySeconds}) end,
         synced_at = now(), synced_commit = ${opened.commit},

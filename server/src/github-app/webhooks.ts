@@ -15,7 +15,10 @@ import type { CodeSync } from './sync.ts'
 
 type Needs = Service & { codeSync: CodeSync }
 
-/** A push with about a thousand commits. If a larger one is refused, the hourly sync catches up. */
+/**
+ * A push with about a thousand commits. GitHub sends up to 25 MB, but bodies are read before their signature is checked,
+ * so anyone could make the server hold them. If a push is refused, the hourly sync catches up.
+ */
 const webhookLimit = 1024 * 1024
 
 /** The URLs that GitHub calls: one for each organization's own app, and one for the operator's. */
@@ -85,18 +88,23 @@ function readPayload(body: string, contentType: string | undefined): unknown {
   }
 }
 
-const Push = z.object({ ref: z.string(), repository: z.object({ id: z.int(), default_branch: z.string() }) })
+const Push = z.object({
+  ref: z.string(),
+  repository: z.object({ id: z.int(), default_branch: z.string() }),
+  installation: z.object({ id: z.int() }),
+})
 
 /** Events after which the skills may differ: a push to the default branch, or the app gained or lost access. */
-type RelevantEvent = { repositoryId: number } | 'access' | 'uninstalled' | undefined
+type RelevantEvent = { repositoryId: number; installationId: number } | 'access' | 'uninstalled' | undefined
 
 function readEvent(event: string, payload: unknown): RelevantEvent {
   if (event === 'installation' || event === 'installation_repositories') return 'access'
   if (event !== 'push') return undefined
   const push = Push.safeParse(payload)
-  if (!push.success) throw invalid('', 'The payload of a push must have a ref and a repository')
-  const { ref, repository } = push.data
-  return ref === `refs/heads/${repository.default_branch}` ? { repositoryId: repository.id } : undefined
+  if (!push.success) throw invalid('', 'The payload of a push must have a ref, a repository and an installation')
+  const { ref, repository, installation } = push.data
+  if (ref !== `refs/heads/${repository.default_branch}`) return undefined
+  return { repositoryId: repository.id, installationId: installation.id }
 }
 
 const keptDays = 7
@@ -121,8 +129,13 @@ async function receive(
     await deleteInstallation(sql, { organizationId, actor: 'github' })
     return 'accepted'
   }
-  const [connected] = await sql<{ repository_id: number }>`select repository_id from github_repositories`
-  if (!connected || (event !== 'access' && event.repositoryId !== connected.repository_id)) return 'ignored'
+  const [connected] = await sql<{ repository_id: number; installation_id: number }>`
+    select repository_id, installation_id from github_repositories`
+  if (!connected) return 'ignored'
+  // A new installation begins with an event about access, whose sync finds it.
+  const { repository_id, installation_id } = connected
+  if (event !== 'access' && (event.repositoryId !== repository_id || event.installationId !== installation_id))
+    return 'ignored'
   await requestSync(sql)
   return 'accepted'
 }

@@ -46,10 +46,21 @@ export function explainGithubFailure(error: unknown, now: number): unknown {
   const retryAt = readRetryAt(error, response.headers, now)
   if (retryAt !== undefined) return new GithubError('rate_limited', 'GitHub’s rate limit is reached', { retryAt })
   if (status >= 500) return new GithubError('unavailable', `GitHub has a problem at the moment (status ${status})`)
-  const isKnown = (known: number): known is keyof typeof refusals => known in refusals
-  const message = isKnown(status) ? refusals[status] : `GitHub refused the request (status ${status})`
-  return new GithubError('refused', message, { status })
+  return new GithubError('refused', explainRefusal(error), { status })
 }
+
+/** GitHub answers a request for a token in different ways, and its texts tell them apart. */
+function explainRefusal({ status, message }: RequestError): string {
+  // The app was deleted.
+  if (status === 404 && /integration not found/i.test(message)) return refusals[401]
+  if (status === 403 && /suspended/i.test(message)) return suspended
+  // The installation no longer has access to the repository for which a token was asked.
+  if (status === 422 && /parent installation/i.test(message)) return refusals[404]
+  const isKnown = (known: number): known is keyof typeof refusals => known in refusals
+  return isKnown(status) ? refusals[status] : `GitHub refused the request (status ${status})`
+}
+
+export const suspended = 'The app’s installation is suspended on GitHub. Unsuspend it in the app’s settings there.'
 
 export const refusals = {
   401: 'GitHub no longer accepts the app’s credentials. Was the app deleted there? Remove it here, and register a new one.',

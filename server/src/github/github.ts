@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { PlatformApp } from '../config/config.ts'
 import type { Service } from '../foundation/service.ts'
 import { createSafeFetch, privateNetworks } from '../net/safe-fetch.ts'
-import { explainGithubFailure, GithubError, refusals } from './github-errors.ts'
+import { explainGithubFailure, GithubError, refusals, suspended } from './github-errors.ts'
 
 /** Enough for the largest tree that GitHub returns in one response. */
 const responseLimit = 8 * 1024 * 1024
@@ -23,14 +23,17 @@ export interface AppCredentials {
 /** GitHub's REST API. Every function throws a `GithubError`. */
 export interface Github {
   /** Reads what GitHub knows about the app, which proves that its ID and private key belong together. */
-  describeApp(app: AppCredentials): Promise<{ slug: string }>
+  describeApp(app: AppCredentials): Promise<AppDescription>
   convertManifest(code: string): Promise<Conversion>
   /** The repositories that the app can read, at most `mostListed`. */
   listRepositories(
     app: AppCredentials,
   ): Promise<{ isInstalled: boolean; isComplete: boolean; list: GithubRepository[] }>
   findRepository(app: AppCredentials, fullName: string): Promise<GithubRepository & { installation_id: number }>
-  /** Opens one repository for reading. The token is limited to it. */
+  /**
+   * Opens one repository for reading. The token is limited to it. If an organization's own app was installed anew, its
+   * new installation is used.
+   */
   openRepository(app: AppCredentials, connected: Connected, control: Control): Promise<OpenRepository>
   /**
    * Finds an installation of the operator's app, if the user who authorized the app with this code has access to it.
@@ -53,6 +56,7 @@ interface Connected {
 }
 
 export interface OpenRepository extends GithubRepository {
+  installation_id: number
   /** The commit that the default branch points to. */
   commit: string
   listTree(sha: string, options?: { isRecursive: boolean }): Promise<TreeEntry[]>
@@ -81,6 +85,18 @@ const GithubRepository = z.object({
 })
 type GithubRepository = z.infer<typeof GithubRepository>
 
+const App = z.object({
+  slug: z.string(),
+  client_id: z.string().optional(),
+  permissions: z.record(z.string(), z.string()),
+  events: z.array(z.string()),
+})
+/** An app without a webhook has no address. */
+const Hook = z.object({ url: z.string().nullish() })
+export interface AppDescription extends z.infer<typeof App> {
+  webhookUrl: string | undefined
+}
+
 const Installation = z.object({ id: z.int(), suspended_at: z.string().nullish() })
 const Token = z.object({ token: z.string().min(1) })
 /** GitHub reports a wrong code with the status 200. */
@@ -107,7 +123,7 @@ const mostListed = 500
 const mostInstallations = 10
 const mostPagesOfUser = 20
 
-export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'>): Github {
+export function createGithub({ config, clock, log }: Pick<Service, 'config' | 'clock' | 'log'>): Github {
   const { allowedPrivateNetworks } = config
   const isPublic = config.github.url === 'https://github.com'
   const safeFetch = createSafeFetch({
@@ -190,8 +206,54 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
     }
   }
 
+  /** Where the app is installed for a repository. */
+  async function findInstallation(app: AppCredentials, fullName: string): Promise<z.infer<typeof Installation>> {
+    const [owner, repo] = fullName.split('/')
+    const authorization = await asApp(app)
+    return send('GET /repos/{owner}/{repo}/installation', Installation, { authorization, owner, repo })
+  }
+
+  /**
+   * A token for a connected repository. If the app was uninstalled and installed again, it has a new installation. An app
+   * that many organizations share is no such case: a new installation isn't known to be the same organization's.
+   */
+  async function asConnected(
+    app: AppCredentials,
+    { installation_id, repository_id, full_name }: Connected,
+    control: Control,
+  ): Promise<{ installation_id: number; authorization: string }> {
+    const limits = { repository_ids: [repository_id], ...control }
+    try {
+      return { installation_id, authorization: await asInstallation(app, installation_id, limits) }
+    } catch (error) {
+      const isGone = error instanceof GithubError && error.message === refusals[404]
+      if (!isGone || app.installation_id !== undefined) throw error
+      const found = await findInstallation(app, full_name)
+      if (found.id === installation_id) throw error
+      return { installation_id: found.id, authorization: await asInstallation(app, found.id, limits) }
+    }
+  }
+
+  /** The user's token has done its work. Otherwise GitHub would accept it for hours. */
+  async function giveBack({ clientId, clientSecret }: PlatformApp, access_token: string): Promise<void> {
+    try {
+      await send('DELETE /applications/{client_id}/token', z.unknown(), {
+        authorization: `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`,
+        client_id: clientId,
+        access_token,
+      })
+    } catch (error) {
+      log.warn({ reason: (error as Error).message }, 'Could not revoke a user’s token at GitHub; it expires by itself')
+    }
+  }
+
   return {
-    describeApp: async (app) => send('GET /app', Conversion.pick({ slug: true }), { authorization: await asApp(app) }),
+    async describeApp(app) {
+      const authorization = await asApp(app)
+      const described = await send('GET /app', App, { authorization })
+      const { url } = await send('GET /app/hook/config', Hook, { authorization })
+      return { ...described, webhookUrl: url ?? undefined }
+    },
 
     convertManifest: (code) => send('POST /app-manifests/{code}/conversions', Conversion, { code }),
 
@@ -216,23 +278,19 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
 
     async findRepository(app, fullName) {
       const [owner, repo] = fullName.split('/')
-      const authorization = await asApp(app)
-      const installation = await send('GET /repos/{owner}/{repo}/installation', Installation, {
-        authorization,
-        owner,
-        repo,
-      })
+      const installation = await findInstallation(app, fullName)
       // As if it weren't there: the app is installed for another organization.
       if (app.installation_id !== undefined && app.installation_id !== installation.id) throw noAccess()
-      if (installation.suspended_at) throw suspended()
+      if (installation.suspended_at) throw new GithubError('refused', suspended)
       const token = await asInstallation(app, installation.id)
       const found = await send('GET /repos/{owner}/{repo}', GithubRepository, { authorization: token, owner, repo })
       return { ...found, installation_id: installation.id }
     },
 
-    async openRepository(app, { installation_id, repository_id, full_name }, control) {
-      if (app.installation_id !== undefined && app.installation_id !== installation_id) throw noAccess()
-      const authorization = await asInstallation(app, installation_id, { repository_ids: [repository_id], ...control })
+    async openRepository(app, connected, control) {
+      const { repository_id, full_name } = connected
+      if (app.installation_id !== undefined && app.installation_id !== connected.installation_id) throw noAccess()
+      const { installation_id, authorization } = await asConnected(app, connected, control)
       const [owner, repo] = full_name.split('/')
       const place = { authorization, owner, repo, ...control }
       const repository = await send('GET /repos/{owner}/{repo}', GithubRepository, place)
@@ -243,6 +301,7 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
       const { object } = await send('GET /repos/{owner}/{repo}/git/ref/{ref}', Reference, { ...place, ref })
       return {
         ...repository,
+        installation_id,
         commit: object.sha,
         async listTree(tree_sha, { isRecursive } = { isRecursive: false }) {
           const { tree, truncated } = await send('GET /repos/{owner}/{repo}/git/trees/{tree_sha}', Tree, {
@@ -251,7 +310,10 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
             ...(isRecursive && { recursive: '1' }),
           })
           if (truncated) {
-            throw new GithubError('refused', 'The folder has more files than GitHub lists. Remove some from skills/.')
+            throw new GithubError(
+              'unavailable',
+              'The folder has more files than GitHub lists. Remove some from skills/.',
+            )
           }
           return tree
         },
@@ -264,7 +326,8 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
       }
     },
 
-    async findUserInstallation({ id, clientId, clientSecret }, code, installationId) {
+    async findUserInstallation(app, code, installationId) {
+      const { id, clientId, clientSecret } = app
       const granted = await send('POST /login/oauth/access_token', UserToken, {
         baseUrl: config.github.url,
         client_id: clientId,
@@ -273,14 +336,18 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
       })
       if ('error' in granted) throw new GithubError('refused', 'GitHub doesn’t accept its own code. Start again.')
       const authorization = `token ${granted.access_token}`
-      for (let page = 1; page <= mostPagesOfUser; page += 1) {
-        const parameters = { authorization, per_page: pageSize, page }
-        const { installations } = await send('GET /user/installations', UserInstallations, parameters)
-        const found = installations.find((each) => each.id === installationId && each.app_id === id)
-        if (found) return { account: found.account.login }
-        if (installations.length < pageSize) break
+      try {
+        for (let page = 1; page <= mostPagesOfUser; page += 1) {
+          const parameters = { authorization, per_page: pageSize, page }
+          const { installations } = await send('GET /user/installations', UserInstallations, parameters)
+          const found = installations.find((each) => each.id === installationId && each.app_id === id)
+          if (found) return { account: found.account.login }
+          if (installations.length < pageSize) break
+        }
+        return undefined
+      } finally {
+        await giveBack(app, granted.access_token)
       }
-      return undefined
     },
 
     close: () => safeFetch.close(),
@@ -288,6 +355,3 @@ export function createGithub({ config, clock }: Pick<Service, 'config' | 'clock'
 }
 
 const noAccess = () => new GithubError('refused', refusals[404], { status: 404 })
-
-const suspended = () =>
-  new GithubError('refused', 'The app’s installation is suspended on GitHub. Unsuspend it in the app’s settings there.')

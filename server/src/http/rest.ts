@@ -151,7 +151,9 @@ export function describeFailure({ log }: Service, error: unknown, { requestId, h
   const failure = error instanceof Failure ? error : internalError(error)
   const { status } = failure.envelope
   const details = { request_id: requestId, err: failure.cause ?? failure }
-  if (status >= 500) log.error(details, 'request failed')
+  if (failure.isElsewhere)
+    log.warn({ request_id: requestId, reason: failure.message }, 'another service is unavailable')
+  else if (status >= 500) log.error(details, 'request failed')
   else log.debug(details, 'request refused')
   const challenge = status === 401 ? { 'www-authenticate': 'Bearer' } : {}
   const own: Record<string, string> = { ...headers, ...challenge, ...failure.headers }

@@ -57,6 +57,8 @@ interface FailureOptions {
   cause?: unknown
   headers?: Record<string, string>
   advice?: string | undefined
+  /** Another service doesn't work, and Inlay does: for the log. */
+  isElsewhere?: boolean
 }
 
 export class Failure extends Error {
@@ -65,12 +67,14 @@ export class Failure extends Error {
   readonly headers: Record<string, string>
   /** Tells assistants what to do about the failure. Kept out of the envelope, whose fields are fixed. */
   readonly advice: string | undefined
+  readonly isElsewhere: boolean
 
   constructor(envelope: Envelope, options: FailureOptions = {}) {
     super(envelope.message, { cause: options.cause })
     this.envelope = envelope
     this.headers = options.headers ?? {}
     this.advice = options.advice
+    this.isElsewhere = options.isElsewhere ?? false
   }
 }
 

@@ -7,9 +7,12 @@ import {
   prepareDataFolder,
   readConfig,
 } from '../config/config.ts'
+import type { AppDescription } from '../github/github.ts'
 import { GithubError } from '../github/github-errors.ts'
+import { platformAppUrl } from '../github-app/installations.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
 import { systemClock } from '../lib/clock.ts'
+import { createLog } from '../lib/log.ts'
 import { createModels } from '../models/create-models.ts'
 import { howToConfigure } from '../models/installation.ts'
 import { ModelFailed } from '../models/models.ts'
@@ -159,24 +162,53 @@ async function checkBilling(config: Config, polar: NonNullable<Config['polar']>)
   }
 }
 
+/** What GitHub can tell: not whether the secrets are right. */
+function describeGithubProblems(
+  { publicUrl }: Config,
+  { id, slug, clientId }: PlatformApp,
+  { permissions, events, webhookUrl, ...found }: AppDescription,
+): string[] {
+  const problems: string[] = []
+  const wanted = `${publicUrl}/api/org-github-apps/webhook`
+  if (found.slug !== slug)
+    problems.push(`The app ${id} is called “${found.slug}” on GitHub, not “${slug}”. Check INLAY_GITHUB_APP_SLUG.`)
+  if (found.client_id !== undefined && found.client_id !== clientId)
+    problems.push(`Its client ID is “${found.client_id}”, not “${clientId}”. Check INLAY_GITHUB_APP_CLIENT_ID.`)
+  for (const name of ['contents', 'metadata'])
+    if (permissions[name] !== 'read')
+      problems.push(`It has the permission “${name}: ${permissions[name] ?? 'no access'}”. Choose read-only on GitHub.`)
+  const others = Object.keys(permissions).filter((name) => name !== 'contents' && name !== 'metadata')
+  if (others.length > 0)
+    problems.push(`It has permissions that Inlay doesn’t need: ${others.join(', ')}. Remove them on GitHub.`)
+  if (!events.includes('push')) problems.push('It doesn’t subscribe to the event “Push”. Add it on GitHub.')
+  if (publicUrl && webhookUrl !== wanted)
+    problems.push(`Its webhook URL is “${webhookUrl ?? 'none'}”, not “${wanted}”. Change it on GitHub.`)
+  return problems
+}
+
 /** Asks GitHub about the operator's app. */
-async function checkGithub(config: Config, { id, slug, privateKey }: PlatformApp): Promise<Finding> {
+async function checkGithub(config: Config, app: PlatformApp): Promise<Finding> {
   const name = 'github'
   const { createGithub } = await import('../github/github.ts')
-  const github = createGithub({ config: { ...config, publicUrl: config.publicUrl ?? '' }, clock: systemClock })
+  const service = {
+    config: { ...config, publicUrl: config.publicUrl ?? '' },
+    clock: systemClock,
+    log: createLog('silent'),
+  }
+  const github = createGithub(service)
   try {
-    const app = await github.describeApp({ app_id: id, private_key: privateKey })
-    const problem = `The app ${id} is called “${app.slug}” on GitHub, not “${slug}”. Check INLAY_GITHUB_APP_SLUG.`
+    const found = await github.describeApp({ app_id: app.id, private_key: app.privateKey })
+    const problems = describeGithubProblems(config, app, found)
     return {
       name,
-      text: `organizations can install ${config.github.url}/apps/${slug}`,
-      ...(app.slug !== slug && { problem }),
+      text: `organizations can install ${platformAppUrl(service.config)}`,
+      ...(problems.length > 0 && { problem: problems.join(' ') }),
     }
   } catch (error) {
     if (!(error instanceof GithubError)) throw error
     const problem =
-      error.status === 401
-        ? `GitHub doesn't have the app ${id} with this private key. Check INLAY_GITHUB_APP_ID and INLAY_GITHUB_APP_PRIVATE_KEY.`
+      error.status === 401 || error.status === 404
+        ? `GitHub doesn't have the app ${app.id} with this private key. Check INLAY_GITHUB_APP_ID and INLAY_GITHUB_APP_PRIVATE_KEY.`
         : `${error.message}. Check GITHUB_URL.`
     return { name, text: '', problem }
   } finally {

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { Browser } from '../browser.ts'
 import { startGithub } from '../github.ts'
 import { patience, type ServerProcess, useUsedInstallation } from '../processes.ts'
 
@@ -29,7 +30,9 @@ test('kill -9 during syncs and webhooks: the next server repeats them, and skill
   const code = github.register(JSON.parse(started.manifest), 'acme')
   const state = new URL(started.registration_url).searchParams.get('state') ?? ''
   const callback = `${server.url}/api/org-github-apps/callback?${new URLSearchParams({ code, state })}`
-  expect((await fetch(callback, { redirect: 'manual' })).status).toBe(303)
+  const admin = await (await new Browser(server.url).open('/invitations')).press('admin@demo.test')
+  const headers = { cookie: admin.cookieHeader() }
+  expect((await fetch(callback, { redirect: 'manual', headers })).status).toBe(303)
   const [app] = [...github.apps.values()]
   if (!app) throw new Error('The app was not registered')
   github.install(app.id)
@@ -83,17 +86,39 @@ test('doctor asks GitHub about the operator’s app, and explains what is wrong 
   onTestFinished(() => github.close())
   const inlay = useUsedInstallation()
   const { app, settings } = github.platformApp()
+  const publicUrl = 'http://localhost:8787'
+  const hookUrl = `${publicUrl}/api/org-github-apps/webhook`
+  app.hookUrl = hookUrl
   const examine = async (changed: Record<string, string> = {}) => {
-    const { code, stdout } = await inlay.run('doctor', { ...settings, GITHUB_URL: github.url, ...changed })
+    const env = { ...settings, GITHUB_URL: github.url, INLAY_PUBLIC_URL: publicUrl, ...changed }
+    const { code, stdout } = await inlay.run('doctor', env)
     return { code, line: stdout.split('\n').find((line) => line.includes(' github ')) }
   }
   expect(await examine()).toEqual({
     code: 0,
-    line: `✓ github         organizations can install ${github.url}/apps/${app.slug}`,
+    line: `✓ github         organizations can install ${github.url}/github-apps/${app.slug}`,
   })
   expect(await examine({ INLAY_GITHUB_APP_SLUG: 'another' })).toEqual({
     code: 1,
     line: `✗ github         The app ${app.id} is called “${app.slug}” on GitHub, not “another”. Check INLAY_GITHUB_APP_SLUG.`,
+  })
+  expect(await examine({ INLAY_GITHUB_APP_CLIENT_ID: 'Iv23.1' })).toEqual({
+    code: 1,
+    line: `✗ github         Its client ID is “Iv23.${app.id}”, not “Iv23.1”. Check INLAY_GITHUB_APP_CLIENT_ID.`,
+  })
+  Object.assign(app, {
+    permissions: { contents: 'write', issues: 'read' },
+    events: [],
+    hookUrl: 'https://other.example',
+  })
+  expect(await examine()).toEqual({
+    code: 1,
+    line:
+      '✗ github         It has the permission “contents: write”. Choose read-only on GitHub. ' +
+      'It has the permission “metadata: no access”. Choose read-only on GitHub. ' +
+      'It has permissions that Inlay doesn’t need: issues. Remove them on GitHub. ' +
+      'It doesn’t subscribe to the event “Push”. Add it on GitHub. ' +
+      `Its webhook URL is “https://other.example”, not “${hookUrl}”. Change it on GitHub.`,
   })
   expect(await examine({ INLAY_GITHUB_APP_ID: '7' })).toEqual({
     code: 1,
