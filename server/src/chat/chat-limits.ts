@@ -2,7 +2,7 @@ import type { ClientMessage } from '@inlay/protocol'
 import type { AgentSettingsReader } from '../agent/agent-settings.ts'
 import type { Clock } from '../lib/clock.ts'
 import { failure } from '../lib/errors.ts'
-import { TokenBuckets } from '../lib/shares/token-buckets.ts'
+import { type TokenBucket, TokenBuckets } from '../lib/shares/token-buckets.ts'
 import type { Speaker } from '../runs/runs.ts'
 
 type ChatType = Extract<ClientMessage, { type: `chat/${string}` }>['type']
@@ -46,23 +46,23 @@ export function createChatLimits({
   const keys = new TokenBuckets(chatRates.key, knownKeys)
 
   /** All buckets must have enough before anything is taken, so that a visitor who is refused costs others nothing. */
-  function spend(buckets: [TokenBuckets, key: string][], cost: number): void {
+  function spend(buckets: TokenBucket[], cost: number): void {
     const now = clock()
-    const wait = Math.max(...buckets.map(([bucket, key]) => bucket.wait(key, cost, now)))
+    const wait = Math.max(...buckets.map((bucket) => bucket.wait(cost, now)))
     if (wait > 0) throw tooManyRequests(wait)
-    for (const [bucket, key] of buckets) bucket.spend(key, cost, now)
+    for (const bucket of buckets) bucket.spend(cost, now)
   }
 
   return {
     async admit({ holder, visitor, address }, type) {
       const { organization_id, publishable_key_id, end_user } = holder
       const cost = costs[type] ?? 1
-      if (end_user) return spend([[users, end_user.id]], cost)
+      if (end_user) return spend([users.of(end_user.id)], cost)
       spend(
         [
-          [visitors, `${organization_id} ${visitor ?? address}`],
-          [addresses, `${organization_id} ${address}`],
-          [keys, publishable_key_id],
+          visitors.of(`${organization_id} ${visitor ?? address}`),
+          addresses.of(`${organization_id} ${address}`),
+          keys.of(publishable_key_id),
         ],
         cost,
       )

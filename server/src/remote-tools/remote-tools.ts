@@ -10,7 +10,7 @@ import type { ToolUser } from '../foundation/tool-user.ts'
 import { failure, notFound } from '../lib/errors.ts'
 import { type PageResponse, topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
-import { addDefinitions, OverLimit, onlyReads, type PageTool } from '../untrusted/definitions.ts'
+import { OverLimit, onlyReads, type PageTool, readDefinitions } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 import { readPageResponse } from '../untrusted/results.ts'
 import { createAccessTokens } from './connector-tokens.ts'
@@ -266,7 +266,7 @@ function readTools(tools: readonly unknown[], namespace: string, builtInNames: R
     return read.success ? [read.data] : []
   })
   try {
-    return [...addDefinitions<PageTool>(new Map(), definitions, builtInNames, (tool) => tool).tools.values()]
+    return [...readDefinitions<PageTool>(definitions, builtInNames, (tool) => tool).tools.values()]
   } catch (error) {
     if (error instanceof OverLimit)
       throw new StepFailed('tools_list', `The tool server lists too much: ${error.message}`)

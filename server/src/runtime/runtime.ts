@@ -19,6 +19,7 @@ import type { TicketHolder, Tickets } from '../tickets/signed-tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { admit, checkOrigin, readTicket, refuse, requirePlace, SocketRefused } from './admission.ts'
 import { createGreeting } from './greeting.ts'
+import { Inbox } from './inbox.ts'
 import { closeFailed, ProtocolError, readMessage, TooSlow } from './messages.ts'
 import { Places } from './places.ts'
 import type { Session } from './session.ts'
@@ -76,6 +77,7 @@ export async function createRuntime(
 
   const parts = { ...service, tickets, heldAccess, hub, chat, runs, toolCalls, guests, sessions }
   const greet = createGreeting(parts, places.tabs)
+  const inbox = new Inbox(handle)
 
   function requireRunning(): void {
     if (isDraining) throw refusedForRestart()
@@ -96,26 +98,35 @@ export async function createRuntime(
   }
 
   function onMessage(this: unknown, data: RawData, isBinary: boolean): void {
-    const socket = this as RuntimeSocket
+    inbox.receive(this as RuntimeSocket, data, isBinary)
+  }
+
+  /** Returns what the message has cost; see messageRates. */
+  function handle(socket: RuntimeSocket, data: RawData, isBinary: boolean): number {
     try {
       if (isBinary) throw new ProtocolError('Messages must be text')
-      receive(socket, readMessage(data))
+      const message = readMessage(data)
+      return receive(socket, message) ? 0 : costOf(message, data)
     } catch (error) {
       closeFailed(service, socket, error)
+      return 0
     }
   }
 
-  function receive(socket: RuntimeSocket, message: ClientMessage): void {
+  /** Returns whether the server had asked for the message. */
+  function receive(socket: RuntimeSocket, message: ClientMessage): boolean {
     const { opened, session } = socket
     if (session) {
       session.seen()
-      session.receive(message)
-    } else if (opened && socket.readyState === RuntimeSocket.OPEN) {
+      return session.receive(message)
+    }
+    if (opened && socket.readyState === RuntimeSocket.OPEN) {
       if (opened.saidHello) throw new ProtocolError('Wait for ready before you send more messages')
       if (message.type !== 'hello') throw new ProtocolError('The first message must be hello')
       opened.saidHello = true
       greet(socket, opened.holder, message)
     }
+    return false
   }
 
   function onPing(this: unknown, data: Buffer): void {
@@ -139,6 +150,10 @@ export async function createRuntime(
 
   function onClose(this: unknown, code: number): void {
     const socket = this as RuntimeSocket
+    inbox.closed(socket, () => closed(socket, code))
+  }
+
+  function closed(socket: RuntimeSocket, code: number): void {
     guests.delete(socket)
     const { opened, session } = socket
     if (opened) {
@@ -212,5 +227,14 @@ export async function createRuntime(
     },
   }
 }
+
+function costOf(message: ClientMessage, data: RawData): number {
+  const definitions =
+    message.type === 'tools/list' ? message.tools.length : message.type === 'tools/changed' ? message.set.length : 0
+  return 1 + Math.floor(sizeOf(data) / 1024) + definitions
+}
+
+/** Text messages arrive as one buffer. */
+const sizeOf = (data: RawData): number => (data instanceof Buffer ? data.length : 0)
 
 const ignore = () => undefined

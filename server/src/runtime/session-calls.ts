@@ -107,21 +107,25 @@ export class SessionCalls {
     })
   }
 
-  /** Ignores results for calls that this page isn't running, unless it has a receipt from an earlier session. */
-  settle({ call_id, result, error, approval, receipt }: ClientMessage & { type: 'tool/result' }): void {
+  /**
+   * Ignores results for calls that this page isn't running, unless it has a receipt from an earlier session. Returns
+   * whether the page was running the call.
+   */
+  settle({ call_id, result, error, approval, receipt }: ClientMessage & { type: 'tool/result' }): boolean {
     const call = this.#calls.get(call_id)
     const answer = error ? { error, approval } : { result, approval }
     if (!call) {
       const isOwn = receipt && this.#receipts.isValid(receipt, this.#page.receiver(), call_id)
       if (isOwn) this.#page.addLateResult(call_id, answer)
-      return
+      return false
     }
     const { order, replyTo } = call
     // Only `tool/approval` allows a question, and an error declines it; a result must not count as approval.
-    if (order.question && !error) return
+    if (order.question && !error) return false
     this.#calls.delete(call_id)
     if (outlivesCaller(order)) void this.#settleSurely(replyTo, call_id, answer)
     else this.#switchboard.settled(replyTo, call_id, answer)
+    return true
   }
 
   async #settleSurely(replyTo: string, callId: string, answer: PageResponse): Promise<void> {

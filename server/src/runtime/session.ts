@@ -12,7 +12,7 @@ import {
 import type { Chat, ChatClient } from '../chat/chat.ts'
 import { ownerOf } from '../foundation/tool-user.ts'
 import type { Hub } from '../hub/hub.ts'
-import { type KeptDefinitions, pack } from '../hub/kept-definitions.ts'
+import { type KeptDefinitions, type PageDefinitions, pack } from '../hub/kept-definitions.ts'
 import type { LocalSource } from '../hub/switchboard.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newId } from '../lib/ids.ts'
@@ -22,7 +22,7 @@ import type { Runs, Speaker } from '../runs/runs.ts'
 import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, PageResponse, Sight } from '../stores/bus-messages.ts'
 import type { EndOfAccess, Held, HeldAccess } from '../tickets/held-access.ts'
 import { bearerOf, type TicketHolder } from '../tickets/signed-tickets.ts'
-import { addDefinitions, type Refused } from '../untrusted/definitions.ts'
+import { type Refused, readDefinitions } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
 import { type Hello, messageLimits, ProtocolError } from './messages.ts'
 import { PageView } from './page-view.ts'
@@ -51,7 +51,6 @@ export interface Taken {
   handover: Handover
 }
 
-const noTools: ReadonlyMap<string, KeptTool> = new Map()
 /** The same tolerance as for ID tokens. */
 const clockSkewMs = 60_000
 
@@ -63,12 +62,12 @@ export class Session implements LocalSource, ChatClient, Held {
   readonly id: string
   readonly owner: Owner
   holder: TicketHolder
-  tools = noTools
   readonly #context: SessionContext
   readonly #tabId: string
   readonly #connectedAt: number
   readonly #calls: SessionCalls
   readonly #view = new PageView()
+  readonly #definitions: PageDefinitions
   /** Fingerprint of an anonymous visitor's secret. */
   readonly #visitor: string | undefined
   #socket: RuntimeSocket | undefined
@@ -93,7 +92,13 @@ export class Session implements LocalSource, ChatClient, Held {
     this.#view.update(hello, holder.origin, now)
     this.#visitor = hello.visitor_secret === undefined ? undefined : fingerprint(hello.visitor_secret)
     this.#connectedAt = taken?.handover.connectedAt ?? now
-    this.#keepTools(taken?.handover.tools ?? [])
+    this.#definitions = context.definitions.open({
+      organizationId: organization_id,
+      // Without a secret, the page is a visitor of its own.
+      visitor: end_user ? undefined : (this.#visitor ?? this.id),
+      gaveWay: (refused) => this.#acceptTools(refused),
+    })
+    this.#countRefused(this.#definitions.list(new Map((taken?.handover.tools ?? []).map((tool) => [tool.name, tool]))))
     this.#lastSeenAt = now
     // Spreads the pings of pages that reconnected simultaneously after a restart.
     this.#pingAt = now + Math.random() * pingEveryMs
@@ -210,7 +215,11 @@ export class Session implements LocalSource, ChatClient, Held {
     this.#lastSeenAt = this.#context.clock()
   }
 
-  receive(message: ClientMessage): void {
+  get tools(): ReadonlyMap<string, KeptTool> {
+    return this.#definitions.tools
+  }
+
+  receive(message: ClientMessage): boolean {
     switch (message.type) {
       case 'hello':
         throw new ProtocolError('hello was already sent')
@@ -218,10 +227,10 @@ export class Session implements LocalSource, ChatClient, Held {
         this.#view.update(message, this.holder.origin, this.#context.clock())
         break
       case 'tools/list':
-        this.#setTools(new Map(), message.tools)
+        this.#setTools(undefined, message.tools)
         break
       case 'tools/changed':
-        this.#setTools(without(this.tools, message.removed), message.set)
+        this.#setTools(message.removed, message.set)
         break
       case 'tool/approval':
         this.#calls.reportApproval(message)
@@ -230,8 +239,7 @@ export class Session implements LocalSource, ChatClient, Held {
         this.#calls.reportProgress(message)
         break
       case 'tool/result':
-        this.#calls.settle(message)
-        break
+        return this.#calls.settle(message)
       case 'reauth':
         void this.#reauthenticate(message.ticket)
         break
@@ -244,6 +252,7 @@ export class Session implements LocalSource, ChatClient, Held {
       default:
         this.#context.chat.receive(this, message)
     }
+    return false
   }
 
   call(order: CallOrder, replyTo: string): boolean {
@@ -322,7 +331,7 @@ export class Session implements LocalSource, ChatClient, Held {
     const { chat, hub, ended } = this.#context
     hub.switchboard.remove(this)
     chat.left(this)
-    this.#keepTools([])
+    this.#definitions.clear()
     ended(this)
     this.#calls.abandon()
     if (!this.#socket) return
@@ -330,18 +339,20 @@ export class Session implements LocalSource, ChatClient, Held {
     close(this.#socket)
   }
 
-  #setTools(known: ReadonlyMap<string, KeptTool>, definitions: Parameters<typeof addDefinitions>[1]): void {
-    const { tools, refused } = addDefinitions(known, definitions, this.#context.hub.builtInNames, pack)
-    refused.push(...this.#keepTools(tools.values()))
-    this.say({ type: 'tools/accepted', count: this.tools.size, refused })
+  /** Without `removed`, in place of all tools. */
+  #setTools(removed: readonly string[] | undefined, definitions: Parameters<typeof readDefinitions>[0]): void {
+    const { tools, refused } = readDefinitions(definitions, this.#context.hub.builtInNames, pack)
+    const outOfRoom = removed ? this.#definitions.change(removed, tools) : this.#definitions.list(tools)
+    this.#acceptTools(outOfRoom, refused)
   }
 
-  #keepTools(wanted: Iterable<KeptTool>): Refused[] {
-    const { definitions, outOfRoom } = this.#context
-    const { tools, refused } = definitions.replace(this.owner.organization_id, this.tools, wanted)
-    this.tools = tools
-    if (refused.length > 0) outOfRoom(this)
-    return refused
+  #acceptTools(outOfRoom: Refused[], refused: Refused[] = []): void {
+    this.#countRefused(outOfRoom)
+    this.say({ type: 'tools/accepted', count: this.tools.size, refused: [...refused, ...outOfRoom] })
+  }
+
+  #countRefused(outOfRoom: Refused[]): void {
+    if (outOfRoom.length > 0) this.#context.outOfRoom(this)
   }
 
   #askForTicket(now: number): void {
@@ -367,9 +378,3 @@ export class Session implements LocalSource, ChatClient, Held {
 
 const expiryOf = ({ end_user }: TicketHolder, now: number): number =>
   Math.min(now + longestSessionMs, (end_user?.identity_expires_at ?? Number.POSITIVE_INFINITY) + clockSkewMs)
-
-function without(tools: ReadonlyMap<string, KeptTool>, names: readonly string[]): Map<string, KeptTool> {
-  const rest = new Map(tools)
-  for (const name of names) rest.delete(name)
-  return rest
-}

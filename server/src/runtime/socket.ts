@@ -1,5 +1,6 @@
 import { type ClientMessage, closeCodes, maxMessageBytes, type ServerMessage } from '@inlay/protocol'
 import { WebSocket } from 'ws'
+import type { TokenBucket } from '../lib/shares/token-buckets.ts'
 import { createTurnBatch } from '../lib/turn-batch.ts'
 import type { EndOfAccess, Held } from '../tickets/held-access.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
@@ -65,7 +66,8 @@ const unsent = createTurnBatch<Unsent>((messages) => {
 
 /** What a socket tells its session, declared here because the session imports this file. */
 interface SocketSession {
-  receive(message: ClientMessage): void
+  /** Returns whether the server had asked for the message. */
+  receive(message: ClientMessage): boolean
   /** The client has sent something, even if it was only a pong. */
   seen(): void
   /** The socket was lost without a close message. The page may reconnect. */
@@ -77,6 +79,8 @@ interface SocketSession {
 /** A socket and its session. All sockets share their listeners, because a node may hold very many. */
 export class RuntimeSocket extends WebSocket implements Held {
   session: SocketSession | undefined
+  /** What the socket may send, for its own, and for what it shares with others. */
+  buckets: readonly TokenBucket[] | undefined
   /** The redeemed ticket, and how the socket was opened. */
   opened: { holder: TicketHolder; address: string; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
   /** Frames sent since the buffer was last empty, because small frames take far more memory than their bytes. */

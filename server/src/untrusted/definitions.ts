@@ -32,17 +32,16 @@ export interface Refused {
 }
 
 /**
- * Adds definitions to a page's known tools. Tools whose name has hidden characters or belongs to a built-in tool are
- * refused with a reason. Schemas are kept as data and never compiled.
+ * Reads definitions of a source. Tools whose name has hidden characters or belongs to a built-in tool are refused with a
+ * reason. Schemas are kept as data and never compiled.
  */
-export function addDefinitions<Kept extends { bytes: number }>(
-  known: ReadonlyMap<string, Kept>,
+export function readDefinitions<Kept extends { bytes: number }>(
   definitions: readonly ToolDefinition[],
   builtInNames: ReadonlySet<string>,
   keep: (tool: PageTool) => Kept,
 ): { tools: Map<string, Kept>; refused: Refused[] } {
-  if (definitions.length > maxTools) throw new OverLimit(`A source can have at most ${maxTools} tools`)
-  const tools = new Map(known)
+  requireFit(definitions.length, 0)
+  const tools = new Map<string, Kept>()
   const refused: Refused[] = []
   const seen = new Set<string>()
   for (const definition of definitions) {
@@ -52,12 +51,17 @@ export function addDefinitions<Kept extends { bytes: number }>(
     if (reason) refused.push({ name: cleanText(name), reason })
     else tools.set(name, keep(readDefinition(definition)))
   }
-  if (tools.size > maxTools) throw new OverLimit(`A source can have at most ${maxTools} tools`)
   let bytes = 0
   for (const tool of tools.values()) bytes += tool.bytes
+  requireFit(tools.size, bytes)
+  return { tools, refused }
+}
+
+/** Throws if a source has too many tools, or too long ones. */
+export function requireFit(tools: number, bytes: number): void {
+  if (tools > maxTools) throw new OverLimit(`A source can have at most ${maxTools} tools`)
   if (bytes > maxDefinitionBytes)
     throw new OverLimit(`A source’s definitions can have at most ${maxDefinitionBytes} bytes in total`)
-  return { tools, refused }
 }
 
 function findFlaw({ name, inputSchema }: ToolDefinition, builtInNames: ReadonlySet<string>): string | undefined {

@@ -5,8 +5,8 @@ import { TokenBuckets } from './token-buckets.ts'
 function useBuckets() {
   const buckets = new TokenBuckets({ perSecond: 10, atOnce: 20 }, 2)
   return (key: string, cost: number, now: number) => {
-    const wait = buckets.wait(key, cost, now)
-    if (wait === 0) buckets.spend(key, cost, now)
+    const wait = buckets.of(key).wait(cost, now)
+    if (wait === 0) buckets.of(key).spend(cost, now)
     return wait
   }
 }

@@ -1,20 +1,46 @@
 import { LRUCache } from 'lru-cache'
 
-interface Bucket {
-  left: number
-  /** When `left` was computed, in milliseconds. */
-  at: number
-}
-
 export interface Rate {
   perSecond: number
   atOnce: number
 }
 
-/** Limits how much each of many callers can spend, at once and in the long run. A caller's bucket refills over time. */
+/** Limits how much a caller can spend, at once and in the long run: the bucket refills over time. */
+export class TokenBucket {
+  readonly #rate: Rate
+  #left: number
+  /** When `#left` was computed, in milliseconds. */
+  #at = 0
+
+  constructor(rate: Rate) {
+    this.#rate = rate
+    this.#left = rate.atOnce
+  }
+
+  /** How many milliseconds until the bucket has what `cost` needs: 0 if it does now. */
+  wait(cost: number, now: number): number {
+    this.#refill(now)
+    const missing = Math.min(cost, this.#rate.atOnce) - this.#left
+    return missing <= 0 ? 0 : Math.ceil((missing / this.#rate.perSecond) * 1000)
+  }
+
+  /** Takes what something has cost. The bucket can be in debt afterwards, at most as deep as it is high. */
+  spend(cost: number, now: number): void {
+    this.#refill(now)
+    this.#left = Math.max(this.#left - cost, -this.#rate.atOnce)
+  }
+
+  #refill(now: number): void {
+    const { perSecond, atOnce } = this.#rate
+    this.#left = Math.min(atOnce, this.#left + (Math.max(0, now - this.#at) / 1000) * perSecond)
+    this.#at = now
+  }
+}
+
+/** A bucket for each of many callers. */
 export class TokenBuckets {
   readonly #rate: Rate
-  readonly #buckets: LRUCache<string, Bucket>
+  readonly #buckets: LRUCache<string, TokenBucket>
 
   /** The buckets that were used the longest time ago are forgotten, and are full again. */
   constructor(rate: Rate, known: number) {
@@ -22,22 +48,11 @@ export class TokenBuckets {
     this.#buckets = new LRUCache({ max: known })
   }
 
-  /** How many milliseconds until the bucket has what `cost` needs: 0 if it does now. */
-  wait(key: string, cost: number, now: number): number {
-    const missing = Math.min(cost, this.#rate.atOnce) - this.#left(key, now)
-    return missing <= 0 ? 0 : Math.ceil((missing / this.#rate.perSecond) * 1000)
-  }
-
-  /** Takes what something has cost. The bucket can be in debt afterwards, at most as deep as it is high. */
-  spend(key: string, cost: number, now: number): void {
-    const left = Math.max(this.#left(key, now) - cost, -this.#rate.atOnce)
-    this.#buckets.set(key, { left, at: now })
-  }
-
-  #left(key: string, now: number): number {
-    const { perSecond, atOnce } = this.#rate
-    const bucket = this.#buckets.get(key)
-    if (!bucket) return atOnce
-    return Math.min(atOnce, bucket.left + (Math.max(0, now - bucket.at) / 1000) * perSecond)
+  of(key: string): TokenBucket {
+    const known = this.#buckets.get(key)
+    if (known) return known
+    const bucket = new TokenBucket(this.#rate)
+    this.#buckets.set(key, bucket)
+    return bucket
   }
 }
