@@ -1,10 +1,11 @@
 // Writes the committed files that are generated from the code. With --check, it only reports which are out of date.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { generateClientTypes } from '../client/generate.ts'
 import { api, tags } from '../server/src/api.ts'
 import { type Setting, settings } from '../server/src/config/config.ts'
 import { describeApi } from '../server/src/reference/openapi.ts'
+import { describeAccess } from '../server/test/access-matrix.ts'
 import { listTexts } from '../widget/src/view/strings.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -31,6 +32,7 @@ const files: Record<string, () => Promise<string>> = {
   'client/src/schema.ts': () => generateClientTypes(document),
   'docs/configuration.md': async () => describeSettings(),
   'docs/widget-texts.md': async () => describeTexts(),
+  'docs/security.md': async () => insertAccess(read('docs/security.md') ?? ''),
 }
 
 /** Files that are out of date, with their new content. */
@@ -63,6 +65,16 @@ function read(file: string): string | undefined {
 function write(file: string, text: string): void {
   mkdirSync(dirname(join(root, file)), { recursive: true })
   writeFileSync(join(root, file), text)
+}
+
+/** Replaces the text between two comments. */
+function insertAccess(page: string): string {
+  const files = globSync('server/**/*.test.ts', { cwd: root }).sort()
+  const tables = describeAccess(Object.fromEntries(files.map((file) => [file, read(file) ?? ''])))
+  const [start, end] = ['<!-- access:start -->', '<!-- access:end -->']
+  const [before, after] = [page.indexOf(start), page.indexOf(end)]
+  if (before < 0 || after < before) throw new Error(`docs/security.md needs ${start} and ${end}`)
+  return `${page.slice(0, before + start.length)}\n\n${tables}\n\n${page.slice(after)}`
 }
 
 function describeSettings(): string {

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type DnsServer, startDnsServer } from '../../test/dns-server.ts'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
+import { acceptInvitation, listMyInvitations } from '../organizations/invitations.ts'
 import { takeHandoff } from '../sign-in/sign-in.ts'
 import { checkDueDomains, endLapsedPlans } from './domain-checks.ts'
 import { organizationSignInPath } from './pages.ts'
@@ -299,6 +300,30 @@ describe('a sign-in', () => {
     )
     expect((await signIn()).user?.id).toBe(own.user?.id)
     expect(own.user?.id).not.toBe(stranger?.id)
+  })
+
+  test('gives the new account a membership of its own, if the address is invited again', async () => {
+    await setUp()
+    await provider.expect({ ...ann, email: 'bo@acme.example' })
+    const email = 'bo@acme.example'
+    const [{ id: local } = { id: '' }] = await app.service.database.asService(
+      (sql) => sql<{ id: string }>`
+        insert into users (id, issuer, subject, email, email_verified, name)
+        values (gen_random_uuid(), 'local', ${email}, ${email}, true, 'Bo') returning id`,
+    )
+    await app.service.database.asOrg(
+      demo,
+      (sql) => sql`
+        insert into members (organization_id, id, user_id, role)
+        values (current_organization(), gen_random_uuid(), ${local}, 'admin')`,
+    )
+    expect((await invite(email)).status).toBe(200)
+    const { user } = await signIn()
+    const [invitation] = await listMyInvitations(app.service, { user: { id: user?.id ?? '' } })
+    await expect(acceptInvitation(app.service, { user: { id: local } }, { id: invitation?.id ?? '' })).rejects.toThrow()
+    await acceptInvitation(app.service, { user: { id: user?.id ?? '' } }, { id: invitation?.id ?? '' })
+    expect((await invite(email)).status, 'both are members').toBe(409)
+    expect((await invite('admin@demo.test')).status, 'not in a proven domain').toBe(409)
   })
 
   test('can’t be finished in another browser, or at another organization', async () => {

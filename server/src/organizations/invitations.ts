@@ -37,8 +37,7 @@ export async function createInvitation(
   const isMailed = await mayMail(service, caller.organization.id, email)
   try {
     return await service.database.asOrg(caller.organization.id, async (sql) => {
-      const [member] = await sql`select from members m join users u on u.id = m.user_id where u.email = ${email}`
-      if (member) throw duplicate('member')
+      if (await isEveryAccountMember(sql, email)) throw duplicate('member')
       await deleteExpired(sql, caller.organization.id, email)
       const id = newId()
       await sql`
@@ -52,6 +51,24 @@ export async function createInvitation(
   } catch (error) {
     throw isUniqueViolation(error, 'invitations_email') ? duplicate('invitation') : error
   }
+}
+
+/**
+ * Whether nobody with the address could still accept. An account at the organization's own provider and another one can
+ * have the same address, and each needs an invitation. It doesn't depend on which accounts exist elsewhere.
+ */
+async function isEveryAccountMember(sql: Sql, email: string): Promise<boolean> {
+  const [known] = await sql<{ members: number; at_provider: number; is_closed: boolean; has_provider: boolean }>`
+    select count(*) as members, count(*) filter (where u.issuer like 'org:' || current_organization() || ':%') as at_provider,
+           coalesce(bool_or(m.deactivated_at is not null), false) as is_closed,
+           exists (select from sign_in_domains d join sign_in_providers p on p.organization_id = d.organization_id
+                   where d.domain = split_part(${email}, '@', 2) and d.verified_at is not null) as has_provider
+    from members m join users u on u.id = m.user_id
+    where m.organization_id = (select current_organization()) and u.email = ${email}`
+  if (!known || known.members === 0) return false
+  const isAtProviderOnly = known.at_provider === known.members
+  const isElsewhereOnly = known.at_provider === 0 && known.has_provider
+  return known.is_closed || !(isAtProviderOnly || isElsewhereOnly)
 }
 
 export async function renewInvitation(

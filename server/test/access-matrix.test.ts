@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest'
+import { accessTables, describeAccess, titleOf } from './access-matrix.ts'
+
+const walks = Object.fromEntries(accessTables.map(({ walk }) => [walk.file, '']))
+
+test('every way of getting access and every end of it have a test or a reason', () => {
+  expect(describeAccess(walks)).toContain('| deactivation in the directory | T1 | T1 |')
+})
+
+test.each([
+  ['a way', titleOf('a person', 'luck', 'leaving')],
+  ['an end', titleOf('an end user', 'a widget ID token', 'luck')],
+])('a title with %s that isn’t in the tables is refused', (_, title) => {
+  expect(() => describeAccess({ ...walks, 'one.test.ts': `test('${title}')` })).toThrow('one.test.ts')
+})
+
+test('a missing walk is refused', () => {
+  expect(() => describeAccess({})).toThrow('There is no server/test/access-walk.test.ts')
+})
