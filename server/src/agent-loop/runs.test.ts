@@ -408,16 +408,20 @@ describe('threads', () => {
 
   test('of another site of the organization are shown in the panel, and not to scripts of this page', async () => {
     const { page, chat } = await converse(() => ({ text: ['Hi'] }), { sub: 'shopper', email: 'shopper@demo.test' })
-    await chat.rest(await chat.say('Mine'))
+    const run = await chat.say('Mine')
+    await chat.rest(run)
     await rows((sql) => sql`update threads set origin = 'https://other.example' where id = ${chat.thread}`)
     const read = { type: 'chat/messages' as const, thread_id: chat.thread }
     expect(await chat.refusal(read)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    const rate = { type: 'chat/feedback' as const, message_id: run, rating: 'up' }
+    expect(await chat.refusal(rate)).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
     expect((await chat.request({ type: 'chat/threads' }, 'chat/thread-list')).threads).toEqual([])
     const url = `${pageOrigin}/cart`
     const panel = openChat(
       await shop.page({ sub: 'shopper', email: 'shopper@demo.test' }, { origin: shop.url, hello: { url } }),
     )
     expect((await panel.request(read, 'chat/message-list')).messages).toHaveLength(2)
+    await panel.request(rate, 'chat/done')
     expect((await panel.request({ type: 'chat/threads' }, 'chat/thread-list')).threads).toHaveLength(1)
     expect(page.unread('bye')).toEqual([])
   })

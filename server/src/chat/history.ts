@@ -132,7 +132,7 @@ const describeWritten = ({ id, created_at, text, skill }: MessageRow, is_queued:
 
 export const rateMessage = (
   { database }: Service,
-  { holder, visitor }: Speaker,
+  { holder, visitor, is_own_frame }: Speaker,
   { message_id, rating, comment }: Asked<'chat/feedback'>,
 ): Promise<void> =>
   database.asHolder(holder, (sql: Sql) =>
@@ -140,6 +140,7 @@ export const rateMessage = (
       runId: message_id,
       endUserId: holder.end_user?.id ?? null,
       visitor: visitor ?? null,
+      origin: is_own_frame ? undefined : (holder.origin ?? null),
       rating,
       comment: comment || null,
     }),

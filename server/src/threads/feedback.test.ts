@@ -133,6 +133,16 @@ describe('saving feedback', () => {
   })
 })
 
+test('feedback can be changed 50 times', async () => {
+  const { runId } = await answer()
+  for (let n = 0; n < 50; n += 1) await save(runId, { rating: n % 2 ? 'up' : 'down' })
+  await save(runId, { rating: 'up' })
+  const refused = { envelope: { status: 429, code: 'TOO_MANY_RATINGS' } }
+  await expect(save(runId, { rating: 'down' })).rejects.toMatchObject(refused)
+  await expect(save(runId, { rating: null })).rejects.toMatchObject(refused)
+  expect((await list()).feedback).toMatchObject([{ rating: 'up' }])
+})
+
 describe('the list', () => {
   const events = () =>
     asDemo((sql) => sql`select actor, data from audit_events where action = 'feedback.comments_read' order by sequence`)
@@ -237,12 +247,20 @@ describe('reviewing feedback', () => {
     ])
   })
 
-  test('ends when the user changes the feedback', async () => {
+  test.each<[string, Partial<NewFeedback>, boolean]>([
+    ['ends when the user changes the rating', { rating: 'down', comment: 'Slow' }, false],
+    ['ends when the user writes another comment', { comment: 'Very slow' }, false],
+    ['stays when the user sends the same again', { comment: 'Slow' }, true],
+    ['stays when the user removes the comment', { comment: null }, true],
+  ])('%s', async (_, changes, isReviewed) => {
     const { runId } = await answer()
-    await save(runId)
+    await save(runId, { comment: 'Slow' })
     await review(runId)
-    await save(runId, { rating: 'down' })
-    expect((await list()).feedback[0]).toMatchObject({ rating: 'down', reviewed_at: null, reviewed_by: null })
+    const [before] = (await list()).feedback
+    await save(runId, changes)
+    const [after] = (await list()).feedback
+    expect(after.reviewed_by).toBe(isReviewed ? 'admin@demo.test' : null)
+    expect(after.reviewed_at).toBe(isReviewed ? before.reviewed_at : null)
   })
 
   test('is refused for feedback that isn’t there, members and other input', async () => {

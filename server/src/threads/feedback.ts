@@ -5,7 +5,7 @@ import { check } from '../foundation/input.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { text } from '../foundation/shapes.ts'
-import { notFound } from '../lib/errors.ts'
+import { failure, notFound } from '../lib/errors.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
@@ -19,6 +19,8 @@ export interface NewFeedback {
   endUserId: string | null
   /** Fingerprint of the visitor's secret. */
   visitor: string | null
+  /** Where the thread must have been started, if a script may be at the other end. Null outside a browser. */
+  origin?: string | null | undefined
   /** Null to take the feedback back. */
   rating: 'up' | 'down' | null
   comment: string | null
@@ -26,25 +28,48 @@ export interface NewFeedback {
 
 const Comment = z.strictObject({ comment: text(2_000).nullable() })
 
-/** Saves what a user thinks of a message in a thread of their own, instead of what they thought before. */
-export async function saveFeedback(sql: Sql, { runId, endUserId, visitor, rating, ...written }: NewFeedback) {
+/** How often a user can change what they think of one message. */
+const mostChanges = 50
+
+type Opinion = Pick<NewFeedback, 'rating' | 'comment'>
+
+/**
+ * Saves what a user thinks of a message in a thread of their own, instead of what they thought before. A review ends if
+ * there is something that its reviewer hasn't read.
+ */
+export async function saveFeedback(
+  sql: Sql,
+  { runId, endUserId, visitor, origin, rating, ...written }: NewFeedback,
+): Promise<void> {
   const comment = check(Comment, written).comment?.trim() || null
+  // As every transaction that locks a run, it locks the thread first.
   const [run] = await sql<{ thread_id: string }>`
     select thread_id from runs join threads on threads.id = thread_id
     where runs.id = ${runId} and threads.status <> 'deleted'
+      and (${origin === undefined}::boolean or threads.origin is not distinct from ${origin ?? null}::text)
       and case when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
-          else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end`
+          else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
+    for no key update of threads`
   if (!run) throw notFound('message', runId)
+  const [before = { rating: null, comment: null }] = await sql<Opinion>`
+    select rating, comment from feedback where run_id = ${runId}`
+  if (before.rating === rating && before.comment === comment) return
+  const [counted] = await sql`
+    update runs set feedback_changes = feedback_changes + 1
+    where id = ${runId} and feedback_changes < ${mostChanges} returning id`
+  if (!counted) throw failure(429, 'TOO_MANY_RATINGS', 'You have changed this rating too often.')
   if (rating === null) {
     await sql`delete from feedback where run_id = ${runId}`
     return
   }
+  const isRead = before.rating === rating && (comment === null || before.comment === comment)
   await sql`
     insert into feedback (organization_id, run_id, thread_id, rating, comment)
     values (current_organization(), ${runId}, ${run.thread_id}, ${rating}, ${comment})
     on conflict (organization_id, run_id) do update set
       rating = excluded.rating, comment = excluded.comment, updated_at = now(),
-      reviewed_at = null, reviewed_by = null`
+      reviewed_at = case when ${isRead}::boolean then feedback.reviewed_at end,
+      reviewed_by = case when ${isRead}::boolean then feedback.reviewed_by end`
 }
 
 export async function listFeedback(
