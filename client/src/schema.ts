@@ -812,6 +812,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/identity-providers/issuers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the issuers of end users
+         * @description After a change of the identity provider, the end users of the former one stay, but no ID token leads to them. Anonymous visitors and previews aren’t counted. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["listEndUserIssuers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/identity-providers/carry-over": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Carry end users over to the current identity provider
+         * @description Lets end users of a former issuer keep their threads, usage, budgets and connected accounts under the current one. `email` pairs end users who have already come from the current provider with those whose address is the same, if both providers have verified it and no other end user of either has it. `list` names the pairs. If an end user has already come from the current provider, their threads and usage since then move too, their pages authenticate again, and accounts that they connected since then are disconnected. A preview changes nothing. A request carries over at most 1000 end users in one transaction; repeat it until `is_complete` is true. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
+         */
+        post: operations["carryOverEndUsers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/governance/providers/config": {
         parameters: {
             query?: never;
@@ -2511,6 +2551,30 @@ export interface components {
                 /** @description Usage of all anonymous visitors */
                 anonymous: components["schemas"]["BudgetState"];
             };
+        };
+        CarryOver: {
+            /** @description Whether nothing was changed */
+            is_preview: boolean;
+            /** @description The current issuer */
+            to_issuer: string;
+            /** @description Number of end users who were, or would be, carried over */
+            carried_over: number;
+            /** @description How many of them had already come from the current provider */
+            merged: number;
+            /** @description Number of end users who stay where they are */
+            conflict_count: number;
+            /** @description The first 100 of them */
+            conflicts: {
+                /** @description The end user’s ID at the former provider */
+                external_id: string;
+                /**
+                 * @description `unknown`: the former issuer has no such end user. `ambiguous`: the list or another end user has the same subject or address. `unverified`: one of the providers hasn’t verified the address.
+                 * @enum {string}
+                 */
+                reason: "unknown" | "ambiguous" | "unverified";
+            }[];
+            /** @description Whether no pairs are left; with `list`, always true */
+            is_complete: boolean;
         };
         CodeHostRefusedError: {
             /**
@@ -9404,6 +9468,200 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listEndUserIssuers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "current_issuer": "https://login.example.com",
+                     *       "issuers": [
+                     *         {
+                     *           "issuer": "https://acme.okta.com",
+                     *           "end_users": 212
+                     *         },
+                     *         {
+                     *           "issuer": "https://login.example.com",
+                     *           "end_users": 3
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description Issuer that ID tokens must have now; null if no provider is configured, or its spelling can’t be read */
+                        current_issuer: string | null;
+                        /** @description Every issuer with end users, the one with most first */
+                        issuers: {
+                            /** @description Issuer of the end users; null if it isn’t known, because they are from an earlier release */
+                            issuer: string | null;
+                            /** @description Number of its end users */
+                            end_users: number;
+                        }[];
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    carryOverEndUsers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "from_issuer": "https://acme.okta.com",
+                 *       "by": "list",
+                 *       "users": [
+                 *         {
+                 *           "from": "00u1a2b3c4EXAMPLE",
+                 *           "to": "ada"
+                 *         }
+                 *       ],
+                 *       "is_preview": true
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Former issuer, as the list of issuers has it; null for end users without a known issuer */
+                    from_issuer: string | null;
+                    /**
+                     * @description `email` pairs end users by verified address, `list` as in `users`
+                     * @enum {string}
+                     */
+                    by: "email" | "list";
+                    /** @description The pairs, at most 1000; only with `list` */
+                    users?: {
+                        /** @description The end user’s `external_id`: their `sub` at the former issuer */
+                        from: string;
+                        /** @description Their `sub` at the current issuer */
+                        to: string;
+                    }[];
+                    /**
+                     * @description Whether to only count, and change nothing
+                     * @default true
+                     */
+                    is_preview?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_preview": true,
+                     *       "to_issuer": "https://login.example.com",
+                     *       "carried_over": 1,
+                     *       "merged": 0,
+                     *       "conflict_count": 0,
+                     *       "conflicts": [],
+                     *       "is_complete": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CarryOver"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

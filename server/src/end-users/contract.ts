@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { Id, Page, Success, Timestamp } from '../foundation/shapes.ts'
 
@@ -114,4 +115,100 @@ export const eraseEndUser = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+})
+
+const providers = { tag: 'Identity provider', access: 'admin' } as const
+
+export const listIssuers = operation({
+  ...providers,
+  id: 'listEndUserIssuers',
+  method: 'get',
+  path: '/identity-providers/issuers',
+  summary: 'List the issuers of end users',
+  description:
+    'After a change of the identity provider, the end users of the former one stay, but no ID token leads to them. Anonymous visitors and previews aren’t counted.',
+  response: z.strictObject({
+    current_issuer: z
+      .string()
+      .nullable()
+      .describe(
+        'Issuer that ID tokens must have now; null if no provider is configured, or its spelling can’t be read',
+      ),
+    issuers: z
+      .array(
+        z.strictObject({
+          issuer: z
+            .string()
+            .nullable()
+            .describe('Issuer of the end users; null if it isn’t known, because they are from an earlier release'),
+          end_users: z.int().describe('Number of its end users'),
+        }),
+      )
+      .describe('Every issuer with end users, the one with most first'),
+  }),
+  errors: [],
+})
+
+const Subject = z.string().min(1).max(255)
+
+export const carryOverEndUsers = operation({
+  ...providers,
+  usersOnly: usersDecideTrust,
+  id: 'carryOverEndUsers',
+  method: 'post',
+  path: '/identity-providers/carry-over',
+  summary: 'Carry end users over to the current identity provider',
+  description:
+    'Lets end users of a former issuer keep their threads, usage, budgets and connected accounts under the current one. `email` pairs end users who have already come from the current provider with those whose address is the same, if both providers have verified it and no other end user of either has it. `list` names the pairs. If an end user has already come from the current provider, their threads and usage since then move too, their pages authenticate again, and accounts that they connected since then are disconnected. A preview changes nothing. A request carries over at most 1000 end users in one transaction; repeat it until `is_complete` is true.',
+  bodyLimit: 1024 * 1024,
+  body: z
+    .strictObject({
+      from_issuer: z
+        .string()
+        .min(1)
+        .max(500)
+        .nullable()
+        .describe('Former issuer, as the list of issuers has it; null for end users without a known issuer'),
+      by: z.enum(['email', 'list']).describe('`email` pairs end users by verified address, `list` as in `users`'),
+      users: z
+        .array(
+          z.strictObject({
+            from: Subject.describe('The end user’s `external_id`: their `sub` at the former issuer'),
+            to: Subject.describe('Their `sub` at the current issuer'),
+          }),
+        )
+        .min(1)
+        .max(1000)
+        .optional()
+        .describe('The pairs, at most 1000; only with `list`'),
+      is_preview: z.boolean().default(true).describe('Whether to only count, and change nothing'),
+    })
+    .superRefine(({ by, users }, context) => {
+      if ((by === 'list') === (users !== undefined)) return
+      const message = by === 'list' ? 'Required with list' : 'Only allowed with list'
+      context.addIssue({ code: 'custom', path: ['users'], message })
+    }),
+  response: z
+    .strictObject({
+      is_preview: z.boolean().describe('Whether nothing was changed'),
+      to_issuer: z.string().describe('The current issuer'),
+      carried_over: z.int().describe('Number of end users who were, or would be, carried over'),
+      merged: z.int().describe('How many of them had already come from the current provider'),
+      conflict_count: z.int().describe('Number of end users who stay where they are'),
+      conflicts: z
+        .array(
+          z.strictObject({
+            external_id: z.string().describe('The end user’s ID at the former provider'),
+            reason: z
+              .enum(['unknown', 'ambiguous', 'unverified'])
+              .describe(
+                '`unknown`: the former issuer has no such end user. `ambiguous`: the list or another end user has the same subject or address. `unverified`: one of the providers hasn’t verified the address.',
+              ),
+          }),
+        )
+        .describe('The first 100 of them'),
+      is_complete: z.boolean().describe('Whether no pairs are left; with `list`, always true'),
+    })
+    .meta({ id: 'CarryOver' }),
+  errors: [],
 })

@@ -28,11 +28,11 @@ export async function listEndUsers(
 ): Promise<Output<typeof contract.listEndUsers>> {
   return database.asOrg(organization.id, async (sql) => {
     if (search !== undefined) return searchEndUsers(sql, search, limit, offset)
-    const [row] = await sql<{ total: number }>`select count(*) as total from end_users`
+    const [row] = await sql<{ total: number }>`select count(*) as total from end_users where merged_into is null`
     const users = await sql<EndUser>`
       select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
              last_activity_at, created_at, updated_at
-      from end_users order by created_at, id limit ${limit} offset ${offset}`
+      from end_users where merged_into is null order by created_at, id limit ${limit} offset ${offset}`
     return { users, total: row?.total ?? 0 }
   })
 }
@@ -51,8 +51,9 @@ async function searchEndUsers(
   const [found] = await sql<{ total: number; ids: string[] }>`
     with found as materialized (
       select id, created_at from end_users
-      where email_key >= ${email} and email_key < ${email + lastCharacter}
-         or external_id collate "C" >= ${search} and external_id collate "C" < ${search + lastCharacter}
+      where (email_key >= ${email} and email_key < ${email + lastCharacter}
+         or external_id collate "C" >= ${search} and external_id collate "C" < ${search + lastCharacter})
+        and merged_into is null
     )
     select (select count(*) from found) as total,
            array(select id from found order by created_at, id limit ${limit} offset ${offset}) as ids`
@@ -73,7 +74,7 @@ export async function getEndUser(
     (sql) => sql<EndUser>`
       select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
              last_activity_at, created_at, updated_at
-      from end_users where id = ${id}`,
+      from end_users where id = ${id} and merged_into is null`,
   )
   if (!user) throw notFound('end_user', id)
   return user

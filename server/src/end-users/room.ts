@@ -3,6 +3,7 @@ import { route } from '../foundation/operation.ts'
 import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
+import { carryOverEndUsers, listIssuers } from './carry-over.ts'
 import * as contract from './contract.ts'
 import * as endUsers from './end-users.ts'
 import { exportEndUser } from './export.ts'
@@ -18,6 +19,8 @@ export const endUsersRoom: Room<
     route(contract.getEndUser, endUsers.getEndUser),
     route(contract.exportEndUser, exportEndUser),
     route(contract.eraseEndUser, endUsers.eraseEndUser),
+    route(contract.listIssuers, listIssuers),
+    route(contract.carryOverEndUsers, carryOverEndUsers),
   ],
   tools: [],
 }

@@ -589,6 +589,28 @@ const wholeExamples: Record<string, unknown> = {
     allowed_audiences: ['0oa1b2c3d4EXAMPLE'],
     allowed_domains: ['https://app.example.com'],
   },
+  'listEndUserIssuers response': {
+    current_issuer: 'https://login.example.com',
+    issuers: [
+      { issuer: 'https://acme.okta.com', end_users: 212 },
+      { issuer: 'https://login.example.com', end_users: 3 },
+    ],
+  },
+  'carryOverEndUsers request': {
+    from_issuer: 'https://acme.okta.com',
+    by: 'list',
+    users: [{ from: '00u1a2b3c4EXAMPLE', to: 'ada' }],
+    is_preview: true,
+  },
+  'carryOverEndUsers response': {
+    is_preview: true,
+    to_issuer: 'https://login.example.com',
+    carried_over: 1,
+    merged: 0,
+    conflict_count: 0,
+    conflicts: [],
+    is_complete: true,
+  },
   'testIdentityProvider request': { idp_type: 'okta', idp_domain: 'acme.okta.com' },
   'testIdentityProvider response': {
     success: true,

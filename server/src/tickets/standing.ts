@@ -54,7 +54,9 @@ export async function findStanding(
   const [keys, endUsers, members, provider, deprovisioned] = await Promise.all([
     sql<{ id: string; allowed_origins: string[] }>`
       select id, allowed_origins from publishable_keys where id = any(${keyIds}::uuid[]) and revoked_at is null`,
-    endUserIds.length === 0 ? [] : sql<{ id: string }>`select id from end_users where id = any(${endUserIds}::uuid[])`,
+    endUserIds.length === 0
+      ? []
+      : sql<{ id: string }>`select id from end_users where id = any(${endUserIds}::uuid[]) and merged_into is null`,
     previewers.length === 0 ? [] : selectGenerations(sql, previewers),
     readIdentityProvider(sql),
     emails.length === 0 ? [] : selectDeprovisioned(sql, emails),

@@ -150,6 +150,55 @@ export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<vo
   while (await anonymiseEvents(sql, endUserId, 10_000));
 }
 
+/** Counts the usage of end users as that of others: the one at the same place in `kept`. */
+export async function moveEndUserUsage(sql: Sql, gone: readonly string[], kept: readonly string[]): Promise<void> {
+  await lockEvents(sql)
+  while (await moveEvents(sql, gone, kept, 10_000));
+  await sql`
+    with moved as (
+      delete from usage_end_users where end_user_id = any(${gone}::uuid[])
+      returning end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    )
+    insert into usage_end_users as total
+      (organization_id, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+    select current_organization(), pair.kept, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    from moved join unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) on pair.gone = end_user_id
+    order by pair.kept
+    on conflict (organization_id, end_user_id) do update set
+      requests = total.requests + excluded.requests,
+      prompt_tokens = total.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = total.completion_tokens + excluded.completion_tokens,
+      cost_micro_usd = total.cost_micro_usd + excluded.cost_micro_usd`
+  await sql`
+    with moved as (
+      delete from usage_end_user_spans where end_user_id = any(${gone}::uuid[])
+      returning days, day, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    )
+    insert into usage_end_user_spans as total
+      (organization_id, days, day, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+    select current_organization(), days, day, pair.kept, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    from moved join unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) on pair.gone = end_user_id
+    order by days, day, pair.kept
+    on conflict (organization_id, days, day, end_user_id) do update set
+      requests = total.requests + excluded.requests,
+      prompt_tokens = total.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = total.completion_tokens + excluded.completion_tokens,
+      cost_micro_usd = total.cost_micro_usd + excluded.cost_micro_usd`
+}
+
+async function moveEvents(sql: Sql, gone: readonly string[], kept: readonly string[], most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update usage_events set end_user_id = pair.kept
+      from unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept)
+      where end_user_id = pair.gone
+        and id in (select id from usage_events where end_user_id = any(${gone}::uuid[]) limit ${most})
+      returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
+}
+
 /** Detaches a site's usage from the site. The caller must lock the site first, so that no usage is added meanwhile. */
 export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> {
   await lockEvents(sql)

@@ -11,6 +11,7 @@ import { ConfirmDialog } from '../../ui/overlays/overlays.tsx'
 import { notify } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
 import { tokenSteps } from '../diagnostics/advice.ts'
+import { FormerIssuers } from './carry-over.tsx'
 import { type Config, configQuery, nothing, saveConfig, undoTo } from './config.ts'
 import { ProviderForm } from './provider-form.tsx'
 import { t } from './texts.ts'
@@ -27,6 +28,7 @@ export default function IdentityProvider() {
           <div className="grid gap-3">
             <Current config={data} />
             {isAdmin && <SetUpProvider config={data} />}
+            {isAdmin && data.idp_type && <FormerIssuers />}
             {data.idp_type && <NextSteps />}
             <Refusals />
           </div>

@@ -77,7 +77,7 @@ export const t = texts({
     create: 'Dienstkonto erstellen',
     none: 'Noch keine Dienstkonten',
     noneText:
-      'Ein Dienstkonto hat einen geheimen Key und eine Rolle. Geben Sie den Key einem Server oder CI-Job. Er kann dann die API und den MCP-Endpunkt verwenden: um Skills zu veröffentlichen, die Nutzung zu exportieren oder Einstellungen zu ändern.',
+      'Ein Dienstkonto hat einen geheimen Key und eine Rolle. Geben Sie den Key einem Server oder CI-Job. Er kann dann die API und den MCP-Endpunkt verwenden: um Skills zu veröffentlichen, die Nutzung zu exportieren oder das Audit-Log zu lesen.',
     name: 'Name',
     nameHint: 'Das Audit-Log zeigt ihn, zum Beispiel „GitHub Actions“.',
     namePlaceholder: 'GitHub Actions',

@@ -91,3 +91,31 @@ test('a member sees the provider without being able to change it', async () => {
   expect(await page.getByRole('radio').count()).toBe(0)
   expect(await page.getByRole('button', { name: 'Stop trusting' }).count()).toBe(0)
 })
+
+test('after a change of the provider, an admin sees a preview and carries end users over by a list', async () => {
+  const body = { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] }
+  await app.request('PATCH', '/identity-providers/config', { token, body })
+  const demo = await app.organization('demo')
+  await app.service.database.asOrg(
+    demo,
+    (sql) => sql`
+      insert into end_users (organization_id, id, issuer, external_id)
+      values (${demo}, gen_random_uuid(), 'https://former.example', 'ann-1')`,
+  )
+  const page = await openDashboard(app, '/o/demo/identity-provider')
+  const former = region(page, 'End users of a former provider')
+  await former.getByText('https://former.example').waitFor()
+  await former.getByRole('button', { name: 'Carry over' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Who is who').selectOption('list')
+  await dialog.getByLabel('Subjects').fill('ann-1, ann\nnobody, x')
+  await dialog.getByRole('button', { name: 'Preview' }).click()
+  await dialog.getByText('1 end users will be carried over').waitFor()
+  await dialog.getByText('nobody: no such end user').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await dialog.getByRole('button', { name: 'Carry over' }).click()
+  await page.getByText('1 end users were carried over').waitFor()
+  await former.waitFor({ state: 'detached' })
+  const { users } = (await app.request('GET', '/end-users?search=ann', { token })).body
+  expect(users).toMatchObject([{ external_id: 'ann' }])
+})
