@@ -8,12 +8,12 @@ const redeem = async ({ server, provider, claims }: Fixture, header?: Record<str
 const accepted = expect.objectContaining({ status: 200 })
 const minutes = (count: number) => count * 60_000
 
-test('fetches keys once for many assertions, and again after ten minutes', async () => {
+test('fetches keys once for many assertions, and again after a minute', async () => {
   await using fixture = await setUp()
   const answers = await Promise.all(Array.from({ length: 20 }, () => redeem(fixture)))
   expect(answers).toEqual(answers.map(() => accepted))
   expect(fixture.provider.keyFetches()).toBe(1)
-  fixture.time.now += minutes(10)
+  fixture.time.now += minutes(1)
   expect(await redeem(fixture)).toEqual(accepted)
   expect(fixture.provider.keyFetches()).toBe(2)
 })
@@ -27,6 +27,29 @@ test('accepts only the new keys after a rotation', async () => {
   expect(await redeem(fixture)).toEqual(accepted)
   expect(await answerOf(fixture.server.fetch(tokenRequest(old)))).toEqual(invalidGrant)
   expect(fixture.refusals).toEqual([{ of: 'grant', reason: 'unknown_key' }])
+})
+
+test('a key that the provider withdraws is accepted for at most a minute, without an unknown key ID', async () => {
+  await using fixture = await setUp()
+  const sign = () => fixture.provider.sign(fixture.claims())
+  const [before, within, after] = [await sign(), await sign(), await sign()]
+  const send = (assertion: string) => answerOf(fixture.server.fetch(tokenRequest(assertion)))
+  expect(await send(before)).toEqual(accepted)
+  await fixture.provider.rotate()
+  fixture.time.now += 59_000
+  expect(await send(within)).toEqual(accepted)
+  fixture.time.now += 1_000
+  expect(await Promise.all(Array.from({ length: 20 }, () => send(after)))).toEqual(Array(20).fill(invalidGrant))
+  expect(fixture.provider.keyFetches(), 'one fetch for all of them').toBe(2)
+})
+
+test('fifty unknown key IDs cause no fetch while the keys are new', async () => {
+  await using fixture = await setUp()
+  expect(await redeem(fixture)).toEqual(accepted)
+  fixture.time.now += 29_000
+  const unknown = Array.from({ length: 50 }, (_, index) => redeem(fixture, { kid: `unknown-${index}` }))
+  expect(await Promise.all(unknown)).toEqual(Array(50).fill(invalidGrant))
+  expect(fixture.provider.keyFetches()).toBe(1)
 })
 
 test('fetches at most once in thirty seconds for unknown key ids', async () => {

@@ -3,7 +3,8 @@ import { readLimited, requireSafeUrl } from './http.ts'
 import { refuse } from './refusals.ts'
 
 // Times are in milliseconds.
-const fresh = 10 * 60_000
+/** How long a key is accepted after the provider has withdrawn it. */
+const fresh = 60_000
 /** How long keys are used while the provider can't be reached. */
 const stale = 60 * 60_000
 /** Minimum time between two fetches, however many unknown key ids arrive. */

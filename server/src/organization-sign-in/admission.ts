@@ -33,7 +33,7 @@ export async function admitFromOrganization(
   const isExpected = await hasPlace(service, identity)
   try {
     const outcome = await service.database.asOrg(organization.id, (sql) =>
-      enter(service, sql, way, { identity, isExpected }),
+      enter(service, sql, way, { identity, isExpected, hostedDomain: claims.hd }),
     )
     if ('title' in outcome) return { is: 'explained', ...outcome }
     service.changes.announce(topics.user(outcome.id))
@@ -76,7 +76,7 @@ async function enter(
   { config: { plans } }: Service,
   sql: Sql,
   { organization, client }: WayIn,
-  { identity, isExpected }: { identity: Identity; isExpected: boolean },
+  { identity, isExpected, hostedDomain }: { identity: Identity; isExpected: boolean; hostedDomain: unknown },
 ): Promise<User | Explanation> {
   await lockMembers(sql)
   const [provider] = await sql<{ issuer: string; joins_on_first_sign_in: boolean }>`
@@ -86,6 +86,7 @@ async function enter(
   const domain = emailDomain(identity.email)
   const [verified] = await sql`select from sign_in_domains where domain = ${domain} and verified_at is not null`
   if (!verified) return foreignAddress(organization.name, identity.email)
+  if (client.issuer === googleIssuer && !(await isOwnWorkspace(sql, hostedDomain))) return ownAccount(organization.name)
 
   const joins = provider.joins_on_first_sign_in && !isExpected && (await mayJoin(sql, identity))
   if (!isExpected && !joins) return noPlace(organization.name, identity.email)
@@ -93,6 +94,19 @@ async function enter(
   const { user } = await saveUser(sql, identity)
   if (joins) await join(sql, plans, organization.id, user)
   return user
+}
+
+const googleIssuer = 'https://accounts.google.com'
+
+/**
+ * Anybody can make a Google account with an address of the domain, and keeps it after leaving. Only accounts that a
+ * Workspace manages have its domain in `hd`.
+ */
+async function isOwnWorkspace(sql: Sql, hostedDomain: unknown): Promise<boolean> {
+  if (typeof hostedDomain !== 'string') return false
+  const domain = emailDomain(`user@${hostedDomain}`)
+  const [verified] = await sql`select from sign_in_domains where domain = ${domain} and verified_at is not null`
+  return verified !== undefined
 }
 
 /** Whether the user is a member anywhere, or is invited, or a directory has announced them. */
@@ -145,6 +159,11 @@ const closed = (name: string): Explanation => ({
 const foreignAddress = (name: string, email: string): Explanation => ({
   title: 'You can’t sign in with this address',
   text: `Your sign-in provider says that your address is ${email}, and ${name} hasn’t verified its domain. Use an account of ${name}, or ask its administrators to add the domain.`,
+})
+
+const ownAccount = (name: string): Explanation => ({
+  title: 'You can’t sign in with this account',
+  text: `This Google account isn’t managed by the Google Workspace of ${name}. Choose the account that ${name} gave you, or ask its administrators to verify the Workspace’s primary domain.`,
 })
 
 const noPlace = (name: string, email: string): Explanation => ({

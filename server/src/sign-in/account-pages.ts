@@ -55,6 +55,7 @@ export function serveAccountPages(service: Service, session: BrowserSession): Ho
     const factor = await findSecondFactor(service, user.id)
     const formId = await formToken.issue(kv, user.id)
     const token = tokenField(formId)
+    const isRecent = await session.isRecent(c)
     const problemOf = (part: Problem['of']) => (problem?.of === part ? problem.text : undefined)
     const html = factor
       ? `<p>Your second factor has been on since ${escapeHtml(factor.created_at.slice(0, 10))}. You have ${countCodes(factor.codes_left)} left.</p>
@@ -65,13 +66,17 @@ export function serveAccountPages(service: Service, session: BrowserSession): Ho
          </form>`
       : `<p>Protect your account with an authenticator app. You’ll enter a code from it whenever you sign in with your password.</p>
          ${problemText(problemOf('second factor'))}
-         <form method="post" action="/account/second-factor/start">${token}<button>Set up</button></form>`
+         ${
+           isRecent
+             ? `<form method="post" action="/account/second-factor/start">${token}<button>Set up</button></form>`
+             : `<p><a class="button" href="${escapeHtml(session.signInAgainUrl('/account'))}">Sign in again to set it up</a></p>`
+         }`
     const passkeys = signInMethods(service).passkeys
       ? passkeySection(service, {
           user,
           passkeys: await listPasskeys(service, user.id),
           token: formId,
-          signInUrl: (await session.isRecent(c)) ? undefined : session.signInAgainUrl('/account'),
+          signInUrl: isRecent ? undefined : session.signInAgainUrl('/account'),
           problem: problemOf('passkeys'),
         })
       : ''
@@ -104,12 +109,18 @@ export function serveAccountPages(service: Service, session: BrowserSession): Ho
     return show(c, problem ? 400 : 200, enrolmentForm(key, token, problem))
   }
 
+  /** An authenticator app locks its account, so an unattended browser must not be enough to add one. */
+  const refuseStale = (c: Context, user: CallingUser) =>
+    showAccount(c, user, { of: 'second factor', text: staleSignIn, status: 400 })
+
   onPost('second-factor/start', async (c, user) => {
     if (await findSecondFactor(service, user.id)) return showAccount(c, user)
+    if (!(await session.isRecent(c))) return refuseStale(c, user)
     return showEnrolment(c, user, await beginEnrolment(service, user))
   })
 
   onPost('second-factor/confirm', async (c, user, { enrolment = '', code = '' }) => {
+    if (!(await session.isRecent(c))) return refuseStale(c, user)
     const codes = await finishEnrolment(service, user, { token: enrolment, code })
     if (codes) return show(c, 200, recoveryPage(codes))
     const key = (await findSecondFactor(service, user.id)) ? undefined : await readEnrolment(service, user, enrolment)

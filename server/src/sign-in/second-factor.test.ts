@@ -78,6 +78,24 @@ describe('a second factor', () => {
     expect(await findSecondFactor(app.service, id)).toMatchObject({ codes_left: 10 })
   })
 
+  test('is only set up soon after signing in, from the first step to the last', async () => {
+    const { id, email } = await addUser()
+    const browser = await openAccount(email)
+    const stale = 'You signed in more than 15 minutes ago.'
+    await browser.press('Set up')
+    const key = (/<code>([A-Z2-7 ]+)<\/code>/.exec(browser.html)?.[1] ?? '').replaceAll(' ', '')
+    wait(15 * 60)
+    await browser.press('Turn on', { code: codeOf(key) })
+    expect([browser.page?.status, browser.text]).toEqual([400, expect.stringContaining(stale)])
+    expect(browser.text).toContain('Sign in again to set it up')
+    expect(await findSecondFactor(app.service, id)).toBeUndefined()
+
+    const other = await openAccount(email)
+    wait(15 * 60)
+    await other.press('Set up')
+    expect([other.page?.status, other.text]).toEqual([400, expect.stringContaining(stale)])
+  })
+
   test('is asked for after the password, and only then signs the user in', async () => {
     const { email, key } = await enrol()
     wait()

@@ -14,9 +14,7 @@ import { t } from './texts.ts'
 
 type CarryOver = components['schemas']['CarryOver']
 
-const issuersQuery = read(['identity-provider', 'issuers'], (signal) =>
-  api.GET('/identity-providers/issuers', { signal }),
-)
+const issuersQuery = read(['end-user-issuers'], (signal) => api.GET('/identity-providers/issuers', { signal }))
 
 /** Only shown after a change of the provider: end users whom no token leads to anymore. */
 export function FormerIssuers() {
@@ -71,7 +69,7 @@ function CarryOverForm({ from, onDone }: { from: string | null; onDone: () => vo
     async onSuccess(answer) {
       if (answer.is_preview) return setPreview(answer)
       notify(t.carriedOver(formatNumber(answer.carried_over)))
-      await queryClient.invalidateQueries({ queryKey: ['identity-provider'] })
+      await queryClient.invalidateQueries({ queryKey: ['end-user-issuers'] })
       if (answer.is_complete) onDone()
       else setPreview(undefined)
     },

@@ -28,7 +28,7 @@ export default function IdentityProvider() {
           <div className="grid gap-3">
             <Current config={data} />
             {isAdmin && <SetUpProvider config={data} />}
-            {isAdmin && data.idp_type && <FormerIssuers />}
+            {isAdmin && data.idp_type && <FormerIssuers key={JSON.stringify(data)} />}
             {data.idp_type && <NextSteps />}
             <Refusals />
           </div>
