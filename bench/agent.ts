@@ -4,10 +4,12 @@
 //
 //   node bench/agent.ts [--rounds=3] [--seconds=10] [--conversations=300] [--tokens=200] [--only=<pattern>]
 //                       [--idle=2000] [--profile=<folder>] [--copilotkit=<folder with CopilotKit's packages>]
+//                       [--before=<folder of another version, with its dependencies installed>]
 //
 // The model is a local process. It streams to a few conversations as fast as the server reads, and to many conversations
 // 20 tokens per second each. Inlay runs as in load.ts, with everything on: its clients are pages of different end users,
-// with a ticket each. The conversations ask at different times. In each round, the servers take turns.
+// with a ticket each. The conversations ask at different times. In each round, the servers take turns. With --before, the
+// other version takes part as well, and the CPU times of both are compared within each round.
 
 import { randomUUID } from 'node:crypto'
 import { loadavg } from 'node:os'
@@ -15,7 +17,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startTestProvider, type TestProvider } from '../server/test/oidc-provider.ts'
 import { asRunInput, type Conversation, openPage, openStream } from './agent-peers/clients.ts'
 import { now, type Task, writeTask } from './agent-peers/tasks.ts'
-import { cpuOf, cpuOfChildren, cpuOfMachine, options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
+import {
+  cpuOf,
+  cpuOfChildren,
+  cpuOfMachine,
+  inEarlierVersion,
+  options,
+  peer,
+  quantile,
+  residentOf,
+  startInlay,
+  stopAll,
+} from './load.ts'
 
 interface Contender {
   name: string
@@ -81,8 +94,10 @@ async function startAgent(name: string, modelUrl: string, settings: Record<strin
   const idTokens: string[] = []
   while (idTokens.length < count) idTokens.push(await provider.idToken({ sub: `user-${idTokens.length}` }))
   const open = () => openPage(port, origin, { publishable_key: key, id_token: idTokens.pop() ?? '' })
-  return { name: 'Inlay, everything on', pid, open }
+  return { name: inlayName, pid, open }
 }
+
+const inlayName = 'Inlay, everything on'
 
 async function startContenders(model: { port: number; pid: number }): Promise<Contender[]> {
   const url = urlOf(model)
@@ -95,6 +110,12 @@ async function startContenders(model: { port: number; pid: number }): Promise<Co
     ...(options.copilotkit ? [await startCopilotKit(url, options.copilotkit)] : []),
     await startAgent('inlay', url),
   ]
+}
+
+/** The earlier version of Inlay. */
+async function startBefore(model: { port: number }): Promise<Contender[]> {
+  const before = await inEarlierVersion(() => startAgent('inlay', urlOf(model)))
+  return before ? [{ ...before, name: `${inlayName}, before` }] : []
 }
 
 async function startCopilotKit(url: string, folder: string): Promise<Contender> {
@@ -290,6 +311,27 @@ function describeDelays(all: Samples, own: readonly Sample[], select: (sample: S
   return delays.map(digit)
 }
 
+/** Compares both versions' CPU time per token, of the server and its PostgreSQL, within each round. */
+function printVersions(all: readonly (readonly [Load, Samples])[]): void {
+  const named = (samples: Samples, wanted: string) => [...samples].find(([{ name }]) => name === wanted)?.[1] ?? []
+  if (all.every(([, samples]) => named(samples, `${inlayName}, before`).length === 0)) return
+  row('Conversations', 'Server’s CPU µs per token before', 'now', 'Ratio (quartiles)', 'With PostgreSQL')
+  row('---:', ...Array(4).fill('---:'))
+  for (const [{ conversations, tokens }, samples] of all) {
+    const [old, own] = [named(samples, `${inlayName}, before`), named(samples, inlayName)]
+    const ratio = (costOf: (sample: Sample | undefined) => number) => {
+      const ratios = own.map((sample, round) => costOf(sample) / costOf(old[round]))
+      const [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(ratios, share).toFixed(3))
+      return `${middle} (${low}–${high})`
+    }
+    const cpu = (sample: Sample | undefined) => sample?.cpu ?? Number.NaN
+    const both = (sample: Sample | undefined) => cpu(sample) + (sample?.postgres ?? Number.NaN)
+    const times = [old, own].map((each) => digit(median(each.map(cpu))))
+    row(`${conversations} with ${tokens} tokens`, ...times, ratio(cpu), ratio(both))
+  }
+  console.log()
+}
+
 const describeLoad = () => loadavg().map((load) => load.toFixed(1))
 
 async function compareReplies(contenders: readonly Contender[]): Promise<void> {
@@ -297,7 +339,7 @@ async function compareReplies(contenders: readonly Contender[]): Promise<void> {
   const [fasts, longs, shorts] = [noSamples(), noSamples(), noSamples()]
   console.log(`Load average before: ${describeLoad()}`)
   for (let round = 0; round < rounds; round++) {
-    for (const contender of contenders) {
+    for (const contender of round % 2 ? contenders.toReversed() : contenders) {
       fasts.get(contender)?.push(await measure(contender, fast))
       longs.get(contender)?.push(await measure(contender, long))
       shorts.get(contender)?.push(await measure(contender, short))
@@ -306,6 +348,11 @@ async function compareReplies(contenders: readonly Contender[]): Promise<void> {
   }
   printFast(fasts)
   printLong(longs, shorts)
+  printVersions([
+    [fast, fasts],
+    [long, longs],
+    [short, shorts],
+  ])
 }
 
 /** Lets a process collect its garbage on demand. */
@@ -344,7 +391,10 @@ async function measureIdle(contender: Contender): Promise<void> {
 try {
   const isWanted = ({ name }: Contender) => new RegExp(options.only).test(name)
   const model = await peer('./agent-peers/model.ts', '')
-  if (rounds > 0) await compareReplies((await startContenders(model)).filter(isWanted))
+  if (rounds > 0) {
+    const contenders = (await startContenders(model)).filter(isWanted)
+    await compareReplies([...contenders, ...(await startBefore(model))])
+  }
   if (idle > 0) await measureIdle(await startAgent('idle', urlOf(model), collectable))
 } finally {
   for (const provider of providers) await provider.stop()

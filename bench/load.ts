@@ -276,14 +276,23 @@ function printVersions(samples: Map<Contender, Sample[]>, earlier: Map<Contender
   }
 }
 
+/** What `start` starts is the version in `--before`, if there is one. */
+export async function inEarlierVersion<Started>(start: () => Promise<Started>): Promise<Started | undefined> {
+  if (!options.before) return undefined
+  const now = version
+  version = { name: 'before', folder: options.before }
+  const started = await start()
+  version = now
+  return started
+}
+
 /** The earlier version of each contender that has one. */
 async function startBefore(
   contenders: Contender[],
   start: () => Promise<Contender[]>,
 ): Promise<Map<Contender, Contender>> {
-  if (!options.before) return new Map()
-  version = { name: 'before', folder: options.before }
-  const others = await start()
+  const others = (await inEarlierVersion(start)) ?? []
+  if (others.length === 0) return new Map()
   const ours = contenders.filter(({ name }) => name.startsWith('Inlay'))
   return new Map(
     ours.map((now) => {

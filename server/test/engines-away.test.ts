@@ -1,6 +1,10 @@
+import pg from 'pg'
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
+import { startAgentShop } from './agent-shop.ts'
+import { openChat } from './chat.ts'
 import { startEngineProxy } from './engine-proxy.ts'
 import { makeConfig, useTestService } from './harness.ts'
+import { member } from './shop.ts'
 
 const { redisUrl } = inject('engines')
 
@@ -96,4 +100,72 @@ test('while PostgreSQL is unavailable, every surface that needs it returns a 503
   expect(await ask()).toEqual({ 'a read': fine, 'a write': fine, 'a ticket': fine })
   const { body } = await app.request('GET', '/publishable-keys', { token })
   expect(body.keys, 'the failed write left nothing behind').toHaveLength(2)
+})
+
+/** An agent whose database can fail, in the middle of an answer. */
+async function startAnswer() {
+  const { config, remove } = await makeConfig({}, 'demo')
+  onTestFinished(remove)
+  const direct = new URL(config.databaseUrl ?? '')
+  const proxy = await startEngineProxy(`unix:${direct.searchParams.get('host')}/.s.PGSQL.${direct.port || 5432}`)
+  const rest = Promise.withResolvers<void>()
+  const shop = await startAgentShop(
+    (_, count) => ({ text: count === 1 ? ['One ', rest.promise, 'two'] : ['One ', 'two ', 'three'] }),
+    { DATABASE_URL: `postgres://${direct.username}@${proxy.host}${direct.pathname}` },
+  )
+  onTestFinished(() => shop.close())
+  onTestFinished(() => proxy.restore())
+  const page = await shop.page(member)
+  const chat = openChat(page)
+  const run = await chat.say('Count')
+  await chat.until(run, ({ texts }) => texts[0] === 'One ')
+  const owner = new pg.Client({ connectionString: config.databaseUrl })
+  await owner.connect()
+  onTestFinished(() => owner.end())
+  return { shop, page, chat, run, proxy, owner, release: () => rest.resolve() }
+}
+
+/** The run was continued once, and both requests to the model are charged. */
+async function expectWholeAnswer({ shop, chat, run, owner }: Awaited<ReturnType<typeof startAnswer>>) {
+  expect(await chat.rest(run)).toMatchObject({ texts: ['One two three'], end: { status: 'succeeded' } })
+  const { rows: steps } = await owner.query('select text, finish_reason from steps')
+  expect(steps).toEqual([{ text: 'One two three', finish_reason: 'stop' }])
+  const { rows: charges } = await owner.query(
+    'select u.finish_reason, u.is_estimated from usage_events u join model_calls m on m.id = u.id order by m.id',
+  )
+  expect(charges).toEqual([
+    { finish_reason: 'interrupted', is_estimated: true },
+    { finish_reason: 'stop', is_estimated: false },
+  ])
+  expect((await owner.query('select from step_texts')).rows).toEqual([])
+  expect((await owner.query('select from budget_periods where reserved_tokens <> 0')).rows).toEqual([])
+  expect(shop.model.requests).toHaveLength(2)
+}
+
+test('an answer during which PostgreSQL goes away is given again once it is back, on the same socket', async () => {
+  const answer = await startAnswer()
+  const { shop, page, chat, run, proxy, release } = answer
+  proxy.cut()
+  release()
+  const text = await chat.until(run, ({ texts }) => texts[0] === 'One two')
+  expect(text.end, 'nothing is said to be stored that isn’t').toBeUndefined()
+  await vi.waitFor(() => expect(shop.logged()).toContain('Could not end a run'))
+  expect(page.socket.readyState, 'the user stays connected').toBe(1)
+  proxy.restore()
+  await expectWholeAnswer(answer)
+})
+
+test('an answer during which PostgreSQL’s disk is full is given again once it has room', async () => {
+  const answer = await startAnswer()
+  const { shop, chat, run, owner, release } = answer
+  await owner.query(`
+    create function refuse() returns trigger language plpgsql as $$
+    begin raise exception 'could not extend file: No space left on device' using errcode = '53100'; end $$;
+    create trigger full_disk before insert or update on steps execute function refuse();
+    create trigger full_disk before insert or update on step_texts execute function refuse()`)
+  release()
+  expect((await chat.until(run, ({ texts }) => texts[0] === 'One two')).end).toBeUndefined()
+  await vi.waitFor(() => expect(shop.logged()).toContain('Could not end a run'))
+  await owner.query('drop trigger full_disk on steps; drop trigger full_disk on step_texts')
+  await expectWholeAnswer(answer)
 })

@@ -36,7 +36,7 @@ test('a text is saved while its run is held, and only another node’s epoch cou
   expect(texts).toEqual([{ run_id: runs.growing, n: 0, text: 'Before and after' }])
 })
 
-test('a text that keeps growing is saved every two seconds', async () => {
+test('a text that keeps growing is saved every three seconds', async () => {
   const { service, organization } = await useTestService()
   const demo = await organization('demo')
   const asOrg = vi.spyOn(service.database, 'asOrg')
@@ -51,9 +51,9 @@ test('a text that keeps growing is saved every two seconds', async () => {
     return asOrg.mock.calls.length
   }
   expect(await savesAfter(100)).toBe(1)
-  expect(await savesAfter(1_900)).toBe(1)
+  expect(await savesAfter(2_900)).toBe(1)
   expect(await savesAfter(100)).toBe(2)
-  expect(await savesAfter(1_900)).toBe(2)
+  expect(await savesAfter(2_900)).toBe(2)
   saver.close()
 })
 
@@ -76,7 +76,7 @@ test('each part of a growing text is written once, and characters stay whole', a
   for (const length of [5, 6, 12, whole.length]) {
     text.text = whole.slice(0, length)
     saver.grown(demo, text)
-    vi.advanceTimersByTime(2_000)
+    vi.advanceTimersByTime(3_000)
     await saver.forget(demo, text)
   }
   saver.close()

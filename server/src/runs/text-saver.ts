@@ -16,7 +16,7 @@ export interface GrowingText {
 }
 
 /**
- * Saves the text of running steps, each at most every two seconds, and only what was added. Ten times a second, those
+ * Saves the text of running steps, each at most every three seconds, and only what was added. Ten times a second, those
  * that are due are saved in one statement per organization, because all of them at once would keep everything else
  * waiting.
  */
@@ -28,7 +28,7 @@ export interface TextSaver {
   close(): void
 }
 
-const saveEveryMs = 2_000
+const saveEveryMs = 3_000
 const lookEveryMs = 100
 
 /** Both halves of a character are saved together. */
@@ -80,7 +80,7 @@ export function createTextSaver({ database, log }: Pick<Service, 'database' | 'l
     return saving
   }
 
-  /** Takes those that haven't been saved for two seconds. */
+  /** Takes those that haven't been saved for three seconds. */
   function takeDue(organizationId: string, texts: Set<GrowingText>): GrowingText[] {
     const now = performance.now()
     const due = [...texts].filter((text) => now - (savedAt.get(text) ?? Number.NEGATIVE_INFINITY) >= saveEveryMs)
