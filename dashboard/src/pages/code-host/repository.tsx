@@ -3,7 +3,7 @@ import { RefreshCw } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
 import { Button } from '../../ui/controls/button.tsx'
-import { Field, Select } from '../../ui/controls/form.tsx'
+import { Field, Input, Select } from '../../ui/controls/form.tsx'
 import { Facts, Notice, Section } from '../../ui/display/layout.tsx'
 import { FormError, Loaded } from '../../ui/display/states.tsx'
 import { Time } from '../../ui/display/time.tsx'
@@ -108,7 +108,7 @@ function Choice({ app }: { app: GithubApp }) {
             {!is_installed && <Notice>{t.notInstalled}</Notice>}
             {is_installed && list.length === 0 && <Notice>{t.noRepositories}</Notice>}
             {!is_complete && <Notice tone="wait">{t.incomplete}</Notice>}
-            {list.length > 0 && <Picker names={list.map(({ repository }) => repository)} />}
+            {list.length > 0 && <Picker names={list.map(({ repository }) => repository)} isComplete={is_complete} />}
             {!app.configured && !is_installed ? (
               <div className="mt-3">
                 <InstallPlatformApp />
@@ -130,9 +130,11 @@ function Choice({ app }: { app: GithubApp }) {
 const accessUrl = ({ configured, installation_url, platform_app }: GithubApp): string | null =>
   configured || !platform_app ? installation_url : `${platform_app.app_url}/installations/new`
 
-function Picker({ names }: { names: string[] }) {
+function Picker({ names, isComplete }: { names: string[]; isComplete: boolean }) {
   const queryClient = useQueryClient()
-  const [name, setName] = useState('')
+  const [chosen, setChosen] = useState('')
+  const [typed, setTyped] = useState('')
+  const name = typed.trim() || chosen
   const connect = useMutation({
     mutationFn: () => unwrap(api.PUT('/org-github-apps/repository', { body: { repository: name } })),
     async onSuccess(data) {
@@ -149,11 +151,23 @@ function Picker({ names }: { names: string[] }) {
     <form onSubmit={submit} className="grid max-w-md gap-3">
       <Field label={t.choose}>
         <Select
-          value={name}
-          onValue={setName}
+          value={chosen}
+          onValue={setChosen}
           options={[['', t.chooseFirst], ...names.map((each) => [each, each] as const)]}
         />
       </Field>
+      {!isComplete && (
+        <Field label={t.other} hint={t.otherHint}>
+          <Input
+            value={typed}
+            maxLength={200}
+            spellCheck={false}
+            autoComplete="off"
+            placeholder="acme/playbook"
+            onChange={({ target }) => setTyped(target.value)}
+          />
+        </Field>
+      )}
       <FormError error={connect.error} />
       <div>
         <Button type="submit" variant="primary" disabled={!name} isPending={connect.isPending}>

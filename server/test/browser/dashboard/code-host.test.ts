@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { saveApp } from '../../../src/github-app/github-app.ts'
 import { type LocalGithub, startGithub } from '../../github.ts'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { press, seeHeading } from '../visit.ts'
@@ -116,4 +117,26 @@ test('an admin installs the operator’s app, connects a repository, and disconn
   await page.getByRole('dialog').getByRole('button', { name: 'Disconnect' }).click()
   await page.getByText('GitHub disconnected').waitFor()
   await page.getByText('The app isn’t installed yet.').waitFor()
+})
+
+test('an admin with more repositories than the list shows connects one by its name', async () => {
+  const many = await startGithub()
+  const own = await startHttpService({ GITHUB_URL: many.url })
+  onTestFinished(async () => {
+    await own.close()
+    await many.close()
+  })
+  const created = await own.service.github.convertManifest(many.register({ name: 'inlay', redirect_url: '' }, 'acme'))
+  many.install(created.id)
+  const registration = { organization_id: await own.organization('demo'), user_id: '', github_org_name: 'acme' }
+  await saveApp(own.service, registration, 'admin@demo.test', created)
+  for (let n = 0; n < 500; n += 1) many.createRepository(`acme/r${n}`)
+  many.createRepository('acme/last', { 'skills/hello/SKILL.md': skill('hello', 'Say hello.') })
+  const page = await openDashboard(own, '/o/demo/code-host')
+  await page.getByText('The app can read more repositories than are listed here.').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await page.getByLabel('Another repository').fill('acme/last')
+  await press(page, 'Connect')
+  await page.getByText('acme/last connected').waitFor()
+  await page.getByText('Up to date').waitFor()
 })
