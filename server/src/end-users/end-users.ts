@@ -86,7 +86,7 @@ export async function getEndUser(
  * meanwhile end before another attempt.
  */
 export async function eraseEndUser(
-  { database, departures, runs }: Service & { departures: Departures; runs: RunEnder },
+  { activity, database, departures, runs }: Service & { departures: Departures; runs: RunEnder },
   caller: OrgCaller,
   { id }: Input<typeof contract.eraseEndUser>,
 ): Promise<Output<typeof contract.eraseEndUser>> {
@@ -95,18 +95,22 @@ export async function eraseEndUser(
     // In the same order as the transactions of runs, so that they can't deadlock: threads, then the end user.
     await lockEvents(sql)
     const threadIds = await lockEndUserThreads(sql, id)
-    const [known] = await sql`select from end_users where id = ${id} for update`
+    const [known] = await sql<{ email: string; external_id: string }>`
+      select email, external_id from end_users where id = ${id} for update`
     if (!known && (await isDeparting(sql, id))) return true
     if (!known) throw notFound('end_user', id)
     if (!isLastAttempt && (await isActive(sql, id, threadIds))) return false
     await eraseEndUserUsage(sql, id)
     await eraseThreads(sql, threadIds)
     await eraseEndUserContents(sql, id)
+    await sql`delete from refusals where lower(seen) in (lower(${known.email}), lower(${known.external_id}))`
     await sql`delete from end_users where id = ${id}`
     await recordDeparture(sql, id)
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
     return true
   }
+  // Refusals that name the end user may not be written yet.
+  await activity.flush()
   for (let left = mostAttempts - 1, isErased = false; !isErased; left -= 1) {
     await runs.endAllOf(organizationId, id)
     isErased = await database.asOrg(organizationId, (sql) => erase(sql, left === 0))
