@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { JWK } from 'jose'
-import { clientId } from './client.ts'
+import { clientId, frameClientId } from './client.ts'
 import { hub } from './hub.ts'
 
 export interface ExamplesOptions {
@@ -39,9 +39,12 @@ export async function startExamples(options: ExamplesOptions): Promise<Examples>
     const { createIdentityProvider } = await import('./identity-provider/identity-provider.ts')
     const { readAllowList } = await import('./identity-provider/token-exchange.ts')
     const client = { id: clientId, redirectUri: `${shop.url}/callback` }
+    const { readConfirmRedirectUri } = await import('./introduction.ts')
+    const redirectUri = await readConfirmRedirectUri({ inlayUrl, token: await token() })
+    const frameClient = { id: frameClientId, redirectUri }
     const allowed = await readAllowList(toolServer.url)
     const delegation = { hub: { id: hub.clientId, secret: hub.secretAtIdentityProvider }, allowed }
-    return createIdentityProvider(identityProvider.url, client, delegation)
+    return createIdentityProvider(identityProvider.url, [client, frameClient], delegation)
   }
 
   let transactionTokens: ReturnType<typeof makeTransactionTokens> | undefined

@@ -1,5 +1,5 @@
 import { createInlayClient } from '../client/src/client.ts'
-import { clientId } from './client.ts'
+import { clientId, frameClientId } from './client.ts'
 import { hub } from './hub.ts'
 
 export interface Introduction {
@@ -27,15 +27,21 @@ export async function introduceShop({
   toolServerUrl,
 }: Introduction): Promise<string> {
   const inlay = createInlayClient({ url: inlayUrl, token })
-  await introduceToolServer(inlay, `${toolServerUrl}/mcp`)
   await introduceAgent(inlay, [shopUrl, toolServerUrl])
 
   const provider = must(await inlay.GET('/identity-providers/config'))
   // Don't replace a provider that the developer configured.
   const isOurs = provider.idp_type === null || provider.idp_issuer?.startsWith('http://localhost:')
-  if (isOurs && provider.idp_issuer !== issuer) {
+  const isNewIssuer = isOurs === true && provider.idp_issuer !== issuer
+  if (isNewIssuer) {
     const trust = { idp_type: 'custom_oidc' as const, idp_issuer: issuer, allowed_audiences: [clientId] }
     must(await inlay.PATCH('/identity-providers/config', { body: trust }))
+  }
+  await introduceToolServer(inlay, `${toolServerUrl}/mcp`, isNewIssuer)
+  const { client } = must(await inlay.GET('/identity-providers/frame-sign-in'))
+  if (isOurs && (client?.issuer !== issuer || client.client_id !== frameClientId)) {
+    const body = { client_id: frameClientId, client_secret: null }
+    must(await inlay.PUT('/identity-providers/frame-sign-in', { body }))
   }
 
   const allowed_origins = [shopUrl]
@@ -49,11 +55,24 @@ export async function introduceShop({
   return must(await inlay.POST('/publishable-keys/{id}/reveal', { params })).key
 }
 
-/** A connector's server can't be changed, so if the tool server's URL has changed, the connector is replaced. */
-async function introduceToolServer(inlay: ReturnType<typeof createInlayClient>, server_url: string): Promise<void> {
+/** Where the shop's users return to after they've confirmed their browser at the identity provider. */
+export async function readConfirmRedirectUri(inlay: Pick<Introduction, 'inlayUrl' | 'token'>): Promise<string> {
+  const client = createInlayClient({ url: inlay.inlayUrl, token: inlay.token })
+  return must(await client.GET('/identity-providers/frame-sign-in')).redirect_uri
+}
+
+/**
+ * A connector's server can't be changed, so if the tool server's URL has changed, the connector is replaced. So it is if
+ * its secret was entered for another issuer.
+ */
+async function introduceToolServer(
+  inlay: ReturnType<typeof createInlayClient>,
+  server_url: string,
+  isNewIssuer: boolean,
+): Promise<void> {
   const { connectors } = must(await inlay.GET('/connectors'))
   const known = connectors.find(({ name }) => name === connectorName)
-  if (known?.server_url === server_url) return
+  if (known?.server_url === server_url && !isNewIssuer) return
   if (known) must(await inlay.DELETE('/connectors/{id}', { params: { path: { id: known.id } } }))
   const body = {
     name: connectorName,

@@ -620,6 +620,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/identity-providers/frame-sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the client with which end users confirm their browsers
+         * @description Before the agent’s panel shows a user’s conversations of other sites, or lets them approve calls at tool servers, the user confirms their browser with one sign-in at your identity provider, in a window on Inlay’s own origin. This is the client of that sign-in. The client secret is never returned. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["getFrameSignIn"];
+        /**
+         * Set the client with which end users confirm their browsers
+         * @description Register an application at the identity provider that your pages use, with the redirect URI from the response, and enter it here. Its ID tokens must have the same `sub` as those of your pages; at providers with a `sub` per application, such as Entra ID, use the application of your pages. The client is bound to the current issuer: after you change the issuer, enter it again. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        put: operations["setFrameSignIn"];
+        post?: never;
+        /**
+         * Delete the client with which end users confirm their browsers
+         * @description Browsers that are confirmed stay confirmed until they expire or you remove them. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        delete: operations["deleteFrameSignIn"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/end-users/{id}/confirmed-browsers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the confirmed browsers of an end user
+         * @description Browsers in which the end user has proven who they are, so that the agent’s panel there shows their conversations of all sites and lets them approve calls at tool servers. The one that was used last is first. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["listConfirmedBrowsers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/confirmed-browsers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a confirmed browser
+         * @description The panels in that browser lose what the confirmation gave them, at once. The user stays signed in to your pages, and can confirm the browser again. Needs an access token for an organization in which you have the admin role.
+         */
+        delete: operations["removeConfirmedBrowser"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/organizations/current/sign-in": {
         parameters: {
             query?: never;
@@ -801,7 +869,7 @@ export interface paths {
         };
         /**
          * Export everything stored about an end user
-         * @description Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, and connected accounts without their tokens. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error. Needs an access token for an organization in which you have the admin role.
+         * @description Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, connected accounts without their tokens, and confirmed browsers. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error. Needs an access token for an organization in which you have the admin role.
          */
         get: operations["exportEndUser"];
         put?: never;
@@ -2636,6 +2704,32 @@ export interface components {
                 code: "CODE_HOST_UNAVAILABLE";
             };
         };
+        ConfirmedBrowser: {
+            /** @description ID of the confirmed browser */
+            id: string;
+            /**
+             * @description What proved the user: a sign-in at your provider, or a mailed link
+             * @enum {string}
+             */
+            how: "provider" | "mail";
+            /** @description Number of sites whose panel is confirmed in this browser */
+            frame_count: number;
+            /**
+             * Format: date-time
+             * @description When the user last proved who they are
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When a panel was last confirmed in this browser
+             */
+            last_used_at: string;
+            /**
+             * Format: date-time
+             * @description When the user has to confirm the browser again
+             */
+            expires_at: string;
+        };
         ConnectedRepository: {
             /** @description Repository, as `owner/name` */
             repository: string;
@@ -3091,7 +3185,7 @@ export interface components {
              * @description What the line describes
              * @enum {string}
              */
-            kind: "profile" | "usage_totals" | "budget" | "budget_period" | "connected_account" | "thread" | "message" | "feedback" | "usage_event" | "tool_call" | "tool_call_contents";
+            kind: "profile" | "usage_totals" | "budget" | "budget_period" | "connected_account" | "confirmed_browser" | "thread" | "message" | "feedback" | "usage_event" | "tool_call" | "tool_call_contents";
             /** @description Everything stored about it, with the names that the other operations use */
             data: {
                 [key: string]: unknown;
@@ -3145,6 +3239,33 @@ export interface components {
             reviewed_at: string | null;
             /** @description Email address of that administrator, or `service-account:` and the name of a service account; null if nobody has */
             reviewed_by: string | null;
+        };
+        FrameSignIn: {
+            /** @description Whether end users can confirm their browsers at your identity provider */
+            is_active: boolean;
+            /** @description Why they can’t; null if they can */
+            reason: string | null;
+            /** @description Redirect URI to register at your provider */
+            redirect_uri: string;
+            /** @description The client; null if none is set */
+            client: {
+                /** @description Issuer that the client was entered for */
+                issuer: string;
+                /** @description Client ID at the provider */
+                client_id: string;
+                /** @description Last four characters of the client secret; empty for a public client */
+                client_secret_last4: string;
+                /**
+                 * Format: date-time
+                 * @description When the client was first set
+                 */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it was last changed
+                 */
+                updated_at: string;
+            } | null;
         };
         FullSkillVersion: {
             /** @description Version number */
@@ -8423,6 +8544,401 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["PaymentRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getFrameSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_active": true,
+                     *       "reason": null,
+                     *       "redirect_uri": "text",
+                     *       "client": {
+                     *         "issuer": "https://acme.okta.com",
+                     *         "client_id": "inlay-hub",
+                     *         "client_secret_last4": "9d1c",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FrameSignIn"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    setFrameSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_id": "inlay-hub",
+                 *       "client_secret": "cs_EXAMPLE_9d1c"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Client ID at your identity provider */
+                    client_id: string;
+                    /** @description Client secret. It’s stored encrypted and never returned. If absent, the stored one stays, unless the issuer has changed. Null for a public client. */
+                    client_secret?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_active": true,
+                     *       "reason": null,
+                     *       "redirect_uri": "text",
+                     *       "client": {
+                     *         "issuer": "https://acme.okta.com",
+                     *         "client_id": "inlay-hub",
+                     *         "client_secret_last4": "9d1c",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FrameSignIn"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    deleteFrameSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "is_active": true,
+                     *       "reason": null,
+                     *       "redirect_uri": "text",
+                     *       "client": {
+                     *         "issuer": "https://acme.okta.com",
+                     *         "client_id": "inlay-hub",
+                     *         "client_secret_last4": "9d1c",
+                     *         "created_at": "2026-11-02T09:30:00.000Z",
+                     *         "updated_at": "2026-11-14T16:05:12.480Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FrameSignIn"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    listConfirmedBrowsers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "browsers": [
+                     *         {
+                     *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *           "how": "provider",
+                     *           "frame_count": 1,
+                     *           "created_at": "2026-11-02T09:30:00.000Z",
+                     *           "last_used_at": "2026-11-14T16:05:12.480Z",
+                     *           "expires_at": "2026-11-14T16:05:12.480Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The browsers, at most 20 */
+                        browsers: components["schemas"]["ConfirmedBrowser"][];
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    removeConfirmedBrowser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description Always true; failures return an error response instead */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

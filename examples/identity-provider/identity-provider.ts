@@ -28,7 +28,7 @@ export interface Delegation {
  */
 export function createIdentityProvider(
   issuer: string,
-  client: { id: string; redirectUri: string },
+  clients: readonly { id: string; redirectUri: string }[],
   { hub, allowed }: Delegation,
 ): RequestListener {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -44,12 +44,12 @@ export function createIdentityProvider(
         response_types: [],
         redirect_uris: [],
       },
-      {
-        client_id: client.id,
-        token_endpoint_auth_method: 'none',
-        redirect_uris: [client.redirectUri],
-        id_token_signed_response_alg: 'ES256',
-      },
+      ...clients.map(({ id, redirectUri }) => ({
+        client_id: id,
+        token_endpoint_auth_method: 'none' as const,
+        redirect_uris: [redirectUri],
+        id_token_signed_response_alg: 'ES256' as const,
+      })),
     ],
     adapter: createMemoryAdapter(0),
     ttl: {
@@ -77,7 +77,10 @@ export function createIdentityProvider(
     },
     // The company has consented for its users, so they aren't asked.
     async loadExistingGrant({ oidc }) {
-      const grant = new provider.Grant({ clientId: client.id, accountId: oidc.session?.accountId ?? '' })
+      const grant = new provider.Grant({
+        clientId: oidc.client?.clientId ?? '',
+        accountId: oidc.session?.accountId ?? '',
+      })
       grant.addOIDCScope('openid')
       await grant.save()
       return grant

@@ -148,6 +148,9 @@ const ToolProgress = z.object({
 /** The response to the server's `reauth`: a new ticket for the same user, key and page. */
 const ReauthAnswer = z.object({ type: z.literal('reauth'), ticket: z.string().min(1).max(longestTicket) })
 
+/** Asks for a `frame/request`, for the window in which the user confirms their browser. */
+const FrameConfirm = z.object({ type: z.literal('frame/confirm') })
+
 /** The page is leaving: the session ends immediately and can't be resumed. */
 const ByeFromWidget = z.object({ type: z.literal('bye') })
 
@@ -278,6 +281,7 @@ export const ClientMessage = z.discriminatedUnion('type', [
   ToolApproval,
   ToolProgress,
   ReauthAnswer,
+  FrameConfirm,
   ByeFromWidget,
   Ping,
   ChatAbout,
@@ -343,8 +347,8 @@ const ToolCall = z.object({
 })
 
 /**
- * Asks whether a connector's tool may run; the server calls it once the user allows it. Only sent on sockets that the
- * widget's own frame opened, so that the embedding page can't answer.
+ * Asks whether a connector's tool may run; the server calls it once the user allows it. Only sent to the widget's own
+ * frame, so that the embedding page can't answer.
  */
 const ToolAsk = z.object({
   type: z.literal('tool/ask'),
@@ -355,7 +359,24 @@ const ToolAsk = z.object({
   definition_hash: z.string(),
   client_name: z.string().optional(),
   deadline: Milliseconds,
+  /** The user has to confirm their browser first: the arguments are left out. The question is then sent again. */
+  is_hidden: z.boolean().optional(),
 })
+
+/**
+ * Sent to a frame on the server's origin after `ready`, and when it changes: whether the key in the frame's proof is
+ * confirmed as this user's, and if not, whether the user can confirm it.
+ */
+const Frame = z.object({
+  type: z.literal('frame'),
+  is_confirmed: z.boolean(),
+  can_confirm: z.boolean(),
+  /** Whether the organization has other sites, of which an unconfirmed frame shows no conversations. */
+  has_other_sites: z.boolean(),
+})
+
+/** The response to `frame/confirm`: what the frame hands to the window. */
+const FrameRequest = z.object({ type: z.literal('frame/request'), request: z.string() })
 
 /** The caller is still waiting for the call that the user allowed: the tool may run now. */
 const ToolRun = z.object({ type: z.literal('tool/run'), call_id: CallId })
@@ -545,6 +566,8 @@ export const ServerMessage = z.discriminatedUnion('type', [
   ToolCancel,
   ReauthRequest,
   Reauthed,
+  Frame,
+  FrameRequest,
   ByeFromServer,
   RecentCalls,
   Pong,

@@ -4,6 +4,7 @@ import { agentRoom } from './agent/room.ts'
 import { auditEventsRoom } from './audit-events/room.ts'
 import { budgetsRoom } from './budgets/room.ts'
 import type { Capabilities } from './capabilities.ts'
+import { confirmedBrowsersRoom } from './confirmed-browsers/room.ts'
 import { diagnosticsRoom } from './diagnostics/room.ts'
 import { directoriesRoom } from './directories/room.ts'
 import { endUsersRoom } from './end-users/room.ts'
@@ -40,6 +41,7 @@ const rooms: readonly Room<Capabilities>[] = [
   serviceAccountsRoom,
   ticketsRoom,
   identityProviderRoom,
+  confirmedBrowsersRoom,
   organizationSignInRoom,
   sitesRoom,
   endUsersRoom,

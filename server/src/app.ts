@@ -10,6 +10,7 @@ import { createAuthorizationServer } from './authorization-server/authorization-
 import { serveLocalBilling } from './billing/local-billing-pages.ts'
 import { serveBillingWebhooks } from './billing/webhooks.ts'
 import type { Capabilities } from './capabilities.ts'
+import { serveConfirmation } from './confirmed-browsers/pages.ts'
 import { serveConnect } from './consent/connect-pages.ts'
 import { serveDashboard } from './dashboard/dashboard.ts'
 import { serveWidget } from './embed/embed.ts'
@@ -86,6 +87,7 @@ export async function createApp(service: Capabilities): Promise<App> {
   app.route('/sign-in', serveOrganizationSignIn(service))
   if (service.billing) app.route('/billing', serveBillingWebhooks(service))
   if (service.config.mode === 'development' && !service.config.polar) app.route('/billing', serveLocalBilling(service))
+  app.route('/', serveConfirmation(service))
   app.route('/', serveWidget(service))
   app.route('/', serveDashboard(service))
 

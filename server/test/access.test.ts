@@ -109,7 +109,7 @@ describe.each(tenantOperations)('%s', (_, operation) => {
 const withoutChange = [
   ...['testIdentityProvider', 'testGovernanceProvider', 'testConnector', 'testAgentModel'],
   ...['startGithubAppManifest', 'startGithubInstallation'],
-  ...['deleteSignInProvider', 'verifySignInDomain', 'clearGovernanceProvider'],
+  ...['deleteSignInProvider', 'deleteFrameSignIn', 'verifySignInDomain', 'clearGovernanceProvider'],
   ...['updateOrganization', 'endPreviousServiceAccountKey'],
 ]
 /** Its own test demotes the administrators of the organization that it deletes. */

@@ -9,6 +9,7 @@ import { z } from 'zod'
 import { scopesFor } from '../../tool-server/src/scopes.ts'
 import { type Caller, createToolServer, type ToolServer, toResponse } from '../../tool-server/src/tool-server.ts'
 import { forgetIdentity } from '../src/delegation/held-identities.ts'
+import { confirmFrame, createFrameKey } from './frames.ts'
 import type { Email } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
 import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
@@ -48,6 +49,8 @@ export interface Delegation extends HttpService {
   connect(claims?: Record<string, unknown>): Promise<{ userId: string; idToken: string }>
   /** Like `connect`, with an open socket. Its origin is the widget's frame by default. */
   page(options?: PageOptions & { claims?: Record<string, unknown> }): Promise<Page>
+  /** A program with the member's ID token and a key of its own, which acts as the widget's frame. */
+  relay(hello?: PageOptions['hello']): Promise<Page>
   addConnector(changes?: Record<string, unknown>): Promise<{ id: string; name: string; server_url: string }>
   caller(email?: Email): ReturnType<typeof callerFor>
   asAdmin(method: string, path: string, body?: unknown): ReturnType<HttpService['request']>
@@ -76,11 +79,12 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
   })
   const { body: key } = await asAdmin('POST', '/publishable-keys', { name: 'Shop' })
   const connected = new Set<string>()
-  async function exchange(claims: Record<string, unknown>, headers: Record<string, string> = {}) {
+  const frame = await createFrameKey(app.url, () => app.clock.now)
+  async function exchange(claims: Record<string, unknown>, embedding_origin?: string) {
     const idToken = await idp.idToken(claims)
     const { status, body } = await app.request('POST', '/auth/pk-ticket', {
-      headers,
-      body: { publishable_key: key.key, id_token: idToken },
+      headers: embedding_origin === undefined ? {} : await frame.headers(idToken),
+      body: { publishable_key: key.key, id_token: idToken, ...(embedding_origin && { embedding_origin }) },
     })
     expect(status, JSON.stringify(body)).toBe(200)
     connected.add(body.userId)
@@ -99,8 +103,22 @@ export async function startDelegation(env: Record<string, string> = {}): Promise
     },
     async page({ claims = memberClaims, hello, ...options } = {}) {
       const { url = `${pageOrigin}/` } = hello ?? {}
-      const { ticket } = await exchange(claims, { origin: new URL(url).origin })
+      const { ticket, userId } = await exchange(claims, new URL(url).origin)
+      await confirmFrame(app, frame, userId, { issuer: idp.url, browser: 'browser' })
       return openPage(app.local, ticket, { origin: app.url, ...options, hello: { ...hello, url } })
+    },
+    async relay(hello = {}) {
+      const idToken = await idp.idToken(memberClaims)
+      const own = await createFrameKey(app.url, () => app.clock.now)
+      const { body } = await app.request('POST', '/auth/pk-ticket', {
+        headers: await own.headers(idToken),
+        body: { publishable_key: key.key, id_token: idToken, embedding_origin: pageOrigin },
+      })
+      connected.add(body.userId)
+      return openPage(app.local, body.ticket, {
+        origin: app.url,
+        hello: { tab_id: 'relay', url: `${pageOrigin}/`, ...hello },
+      })
     },
     async addConnector(changes = {}) {
       const { status, body } = await asAdmin('POST', '/connectors', {

@@ -23,7 +23,7 @@ process.send?.({ isReady: true })
 
 async function identityProvider(toolServerUrl: string): Promise<RequestListener> {
   const client = { id: clientId, redirectUri }
-  return createIdentityProvider(url, client, {
+  return createIdentityProvider(url, [client], {
     hub: { id: hub.clientId, secret: hub.secretAtIdentityProvider },
     allowed: await readAllowList(toolServerUrl),
   })

@@ -8,6 +8,7 @@ import { recheckMs } from '../src/stores/changes.ts'
 import { connectRedis } from '../src/stores/redis.ts'
 import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'
+import { confirmFrame, createFrameKey } from './frames.ts'
 import { makeConfig } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
 import { makeMessage, post } from './mcp-messages.ts'
@@ -232,7 +233,9 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 12
 describe.skipIf(!redisUrl)('a question', { timeout: 120_000 }, () => {
   async function ask(answer: (page: Page, call_id: string) => void) {
     const { one, two } = await startPair()
-    const ticket = await one.ticket(member)
+    const frame = await createFrameKey(one.url, () => one.clock.now)
+    const { ticket, userId } = await one.frameTicket(member as NonNullable<Person>, frame)
+    await confirmFrame(one, frame, userId, { issuer: one.issuer })
     const page = await openPage(two.local, ticket, { origin: one.url, hello: { url: `${pageOrigin}/`, visible: true } })
     const { switchboard } = one.service.hub
     const owner = { organization_id: await one.organization('demo'), identity: 'email:member@demo.test' }

@@ -6,6 +6,7 @@ import type { MemberCaller } from '../src/foundation/caller.ts'
 import type { ToolCall } from '../src/foundation/tool.ts'
 import { memberAsToolUser } from '../src/foundation/tool-user.ts'
 import { resources } from '../src/http/protected-resources.ts'
+import { confirmFrame, createFrameKey, type FrameKey } from './frames.ts'
 import type { Email } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
 import { startTestProvider, type TestProvider } from './oidc-provider.ts'
@@ -14,9 +15,15 @@ import { openPage, type Page, type PageOptions, pageOrigin } from './page.ts'
 /** An organization with pages that embed the widget, and signed-in end users. */
 export interface Shop extends HttpService {
   keyId: string
+  issuer: string
+  publishableKey: string
+  idToken(who: NonNullable<Person>): Promise<string>
   exchange(who?: Person, publishableKey?: string): Promise<{ ticket: string; userId: string }>
   ticket(who?: Person): Promise<string>
+  /** With the server's own origin and a user, it's the widget's frame in a browser that the user has confirmed. */
   page(who?: Person, options?: PageOptions): Promise<Page>
+  /** Gets a ticket like the frame of a page with the shop's origin. The key isn't confirmed for the user. */
+  frameTicket(who: NonNullable<Person>, key: FrameKey): Promise<{ ticket: string; userId: string }>
   /** Opens the page of an anonymous visitor, with another publishable key. */
   otherKeysPage(): Promise<Page>
   caller(email: Email, slug?: 'demo' | 'other'): ReturnType<typeof callerFor>
@@ -59,9 +66,33 @@ export async function startShop(env: Record<string, string> = {}): Promise<Shop>
     tokens.set(JSON.stringify(person), known)
     return known
   }
-  const exchange = async (person?: Person, publishable_key = key.key) => {
-    // The provider uses the real time. If a file takes longer than clocks may differ, its tokens are from the future.
+  /** The provider uses the real time. If a file takes longer than clocks may differ, its tokens are from the future. */
+  const keepTime = () => {
     app.clock.now = Math.max(app.clock.now, Date.now() - clockToleranceMs / 2)
+  }
+  const frameTicket: Shop['frameTicket'] = async (person, frame) => {
+    keepTime()
+    const id_token = await idToken(person)
+    const { status, body } = await app.request('POST', '/auth/pk-ticket', {
+      headers: await frame.headers(id_token),
+      body: { publishable_key: key.key, id_token, embedding_origin: pageOrigin },
+    })
+    expect(status, JSON.stringify(body)).toBe(200)
+    return body
+  }
+  let ownKey: Promise<FrameKey> | undefined
+  const confirmed = new Set<string>()
+  /** All frames share a key. */
+  const confirmedTicket = async (person: NonNullable<Person>) => {
+    ownKey ??= createFrameKey(app.url, () => app.clock.now)
+    const frame = await ownKey
+    const { ticket, userId } = await frameTicket(person, frame)
+    if (!confirmed.has(userId)) await confirmFrame(app, frame, userId, { issuer, browser: 'browser' })
+    confirmed.add(userId)
+    return ticket
+  }
+  const exchange = async (person?: Person, publishable_key = key.key) => {
+    keepTime()
     const { status, body } = await app.request('POST', '/auth/pk-ticket', {
       headers: { origin: pageOrigin },
       body: { publishable_key, ...(person && { id_token: await idToken(person) }) },
@@ -78,13 +109,20 @@ export async function startShop(env: Record<string, string> = {}): Promise<Shop>
   return {
     ...app,
     keyId: key.id,
+    publishableKey: key.key,
+    issuer,
+    idToken,
+    frameTicket,
     exchange,
     ticket,
     async otherKeysPage() {
       const other = await app.request('POST', '/publishable-keys', { token, body: { name: 'Other' } })
       return openPage(app.local, (await exchange(undefined, other.body.key)).ticket)
     },
-    page: async (person, options) => openPage(app.local, await ticket(person), options),
+    async page(person, options) {
+      const isFrame = person && options?.origin === app.url
+      return openPage(app.local, await (isFrame ? confirmedTicket(person) : ticket(person)), options)
+    },
     caller: (email, slug = 'demo') => callerFor(app, email, slug),
     pass,
     closePages() {

@@ -48,6 +48,7 @@ export async function recordLeavers(sql: Sql, emails: readonly string[]): Promis
   const endUsers = await sql<{ id: string }>`
     select id from end_users where email_key = any(${gone.map(({ email }) => email)}::text[]) order by id`
   const ids = endUsers.map(({ id }) => id)
+  await sql`delete from confirmed_browsers where end_user_id = any(${ids}::uuid[])`
   await recordDepartures(sql, ids)
   return ids
 }

@@ -74,6 +74,7 @@ const ExportedLine = z
         'budget',
         'budget_period',
         'connected_account',
+        'confirmed_browser',
         'thread',
         'message',
         'feedback',
@@ -96,7 +97,7 @@ export const exportEndUser = operation({
   access: 'admin',
   summary: 'Export everything stored about an end user',
   description:
-    'Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, and connected accounts without their tokens. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error.',
+    'Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, connected accounts without their tokens, and confirmed browsers. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error.',
   params: Id,
   response: ExportedLine,
   lines: true,

@@ -130,6 +130,7 @@ test('each export is an audit event', async () => {
 /** Tables that the export reads. */
 const exported = [
   'budget_periods',
+  'confirmed_browsers',
   'end_user_budgets',
   'end_user_consents',
   'end_users',
@@ -150,6 +151,7 @@ const exported = [
 const reasons = {
   departures: 'only while the end user’s access ends',
   directory_group_members: 'the users of a directory, who aren’t end users',
+  frame_keys: 'hashes of keys that only the browser has',
   members: 'members aren’t end users',
   model_calls: 'the usage events have the same',
   former_members: 'members aren’t end users',

@@ -54,7 +54,7 @@ const linesOf = (kind: Line['kind'], rows: readonly Row[]): Line[] => rows.map((
 
 /** The kinds of which an end user has few rows. */
 async function selectAll(sql: Sql, id: string): Promise<Line[]> {
-  const [totals, budgets, periods, accounts] = await Promise.all([
+  const [totals, budgets, periods, accounts, browsers] = await Promise.all([
     sql<Row>`
       select requests, prompt_tokens, completion_tokens, cost_micro_usd from usage_end_users where end_user_id = ${id}`,
     sql<Row>`
@@ -66,12 +66,16 @@ async function selectAll(sql: Sql, id: string): Promise<Line[]> {
     sql<Row>`
       select c.name as connector, c.server_url, a.created_at
       from end_user_consents a join connectors c on c.id = a.connector_id where a.end_user_id = ${id} order by c.name`,
+    sql<Row>`
+      select how, created_at, last_used_at, expires_at from confirmed_browsers
+      where end_user_id = ${id} order by created_at, id`,
   ])
   return [
     ...linesOf('usage_totals', totals),
     ...linesOf('budget', budgets),
     ...linesOf('budget_period', periods),
     ...linesOf('connected_account', accounts),
+    ...linesOf('confirmed_browser', browsers),
   ]
 }
 

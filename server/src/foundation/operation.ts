@@ -54,6 +54,8 @@ export const defaultBodyLimit = 64 * 1024
 export interface HttpExchange {
   /** The Origin header. */
   origin: string | undefined
+  /** The DPoP header. */
+  proof: string | undefined
   /** Lets pages of that origin read the response, even if it is an error. */
   allowOrigin(origin: string): void
 }

@@ -126,8 +126,11 @@ function decode(text: string): string {
   }
 }
 
+const single = (header: string | string[] | undefined) => (typeof header === 'string' ? header : undefined)
+
 const exchangeOf = (request: IncomingMessage, headers: Record<string, string>): HttpExchange => ({
   origin: request.headers.origin,
+  proof: single(request.headers.dpop),
   allowOrigin(origin) {
     headers['access-control-allow-origin'] = origin
     headers.vary = 'Origin'

@@ -58,9 +58,10 @@ export async function askUser(
   }
 }
 
-/** A retry is asked where the first question is still open, so that the user sees only one. */
+/** In a tab where the user can answer. A retry is asked where the first question is still open, so that the user sees one. */
 function inFrontFirst({ asker: one }: FoundSource, { asker: other }: FoundSource): number {
-  const rank = (asker: Asker | undefined) => (asker?.isAsking ? 2 : 0) + (asker?.isVisible ? 1 : 0)
+  const rank = (asker: Asker | undefined) =>
+    (asker?.isConfirmed ? 4 : 0) + (asker?.isAsking ? 2 : 0) + (asker?.isVisible ? 1 : 0)
   return rank(other) - rank(one) || (other?.shownAt ?? 0) - (one?.shownAt ?? 0)
 }
 

@@ -11,6 +11,7 @@ import { providerTestSteps } from './contract.ts'
 import { DiscoveryFailed, discover, discoveryUrl } from './discovery.ts'
 import { fetchSigningKeys } from './issuer-keys.ts'
 import {
+  findTrustedIssuer,
   type IdentityProviderSettings,
   IncompleteIdentityProvider,
   InvalidIdentityProvider,
@@ -45,6 +46,7 @@ export async function updateConfig(
         updated_at = now()`
     const updated = await readIdentityProvider(sql)
     requireUsable(updated, service.config.mode)
+    await forgetOtherIssuers(sql, findTrustedIssuer(updated, service.config.mode)?.issuer)
     if (changes.allowed_domains) await settleSites(service.config.plans, sql)
     await recordAudit(sql, trailOf(caller), 'identity_provider.updated', caller.organization.id, changes)
     return updated
@@ -135,6 +137,10 @@ export async function setAllowedDomains(
   const updated = await updateConfig(service, caller, { allowed_domains })
   return { allowed_domains: updated.allowed_domains }
 }
+
+/** Users of another provider haven't confirmed their browsers. */
+const forgetOtherIssuers = (sql: Sql, issuer: string | undefined) =>
+  sql`delete from confirmed_browsers where issuer is distinct from ${issuer ?? null}`
 
 /** Returns empty settings if the organization has configured nothing. */
 export async function readIdentityProvider(sql: Sql): Promise<IdentityProviderConfig> {

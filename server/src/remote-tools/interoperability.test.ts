@@ -204,11 +204,10 @@ describe.skipIf(noWorkers)(noWorkers ? `${title}: ${noWorkers}` : title, () => {
       let serve: RequestListener = () => undefined
       const issuer = await useHttps((request, response) => serve(request, response))
       const row = { client_id, id_token_audience: clientId, audience, resource: server.resource, scopes }
-      serve = createIdentityProvider(
-        issuer,
-        { id: clientId, redirectUri },
-        { hub: { id: client_id, secret: secretAtProvider }, allowed: [row] },
-      )
+      serve = createIdentityProvider(issuer, [{ id: clientId, redirectUri }], {
+        hub: { id: client_id, secret: secretAtProvider },
+        allowed: [row],
+      })
       if (isTrusted) await server.trust(issuer, `${issuer}/jwks`)
       const provider = { idp_type: 'custom_oidc', idp_issuer: issuer, allowed_audiences: [clientId] }
       await asAdmin(app, 'PATCH', '/identity-providers/config', provider)

@@ -2,9 +2,10 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol'
 import type { Service } from '../foundation/service.ts'
+import { checkArrival, type FrameStanding, isSameFrame } from '../tickets/frames.ts'
 import type { Held, HeldAccess } from '../tickets/held-access.ts'
 import type { TicketHolder, Tickets } from '../tickets/signed-tickets.ts'
-import { checkHolder, type Standing } from '../tickets/standing.ts'
+import type { Standing } from '../tickets/standing.ts'
 import type { Places } from './places.ts'
 
 /** Thrown when a socket isn't opened, with the HTTP response. */
@@ -48,22 +49,28 @@ export function readTicket({ headers }: IncomingMessage): string {
   return ticket.slice(ticketSubprotocolPrefix.length)
 }
 
-/** Admits the ticket's holder atomically: no revocation can slip in between. */
+/** Admits the ticket's holder atomically: no revocation and no confirmation can slip in between. */
 export async function admit(
   service: Service & { tickets: Tickets; heldAccess: HeldAccess },
   ticket: string,
-  letIn: (holder: TicketHolder) => void,
+  letIn: (holder: TicketHolder, frame: FrameStanding | undefined) => void,
 ): Promise<void> {
   const { tickets, heldAccess } = service
   const holder = await tickets.redeem(ticket)
   if (!holder) throw new SocketRefused(401, 'INVALID_TICKET', 'The ticket is unknown, used or expired')
   let hasEnded = false
-  const arrival: Held = { accessEnded: () => (hasEnded = true) }
+  let judged: { frame: FrameStanding | undefined } | undefined
+  const arrival: Held = {
+    accessEnded: () => (hasEnded = true),
+    frameJudged: (frame) => (judged = { frame }),
+  }
   heldAccess.hold(holder, arrival)
   try {
-    const standing = await checkHolder(service, holder)
+    const { standing, frame } = await checkArrival(service, holder)
     if (standing !== 'stands' || hasEnded) throw new SocketRefused(401, 'INVALID_TICKET', voidTicket[standing])
-    letIn(holder)
+    // What was found at the same time may be older or newer. The frame comes again with another ticket.
+    if (judged && !isSameFrame(judged.frame, frame)) throw new SocketRefused(401, 'INVALID_TICKET', voidTicket.stands)
+    letIn(holder, frame)
   } finally {
     heldAccess.release(holder, arrival)
   }

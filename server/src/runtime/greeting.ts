@@ -1,8 +1,10 @@
 import type { Chat } from '../chat/chat.ts'
+import { createConfirmRequests } from '../confirmed-browsers/requests.ts'
 import type { Service } from '../foundation/service.ts'
 import type { Hub } from '../hub/hub.ts'
 import { KeptDefinitions } from '../hub/kept-definitions.ts'
 import type { Runs } from '../runs/runs.ts'
+import type { FrameStanding } from '../tickets/frames.ts'
 import type { HeldAccess } from '../tickets/held-access.ts'
 import { bearerOf, type TicketHolder, type Tickets } from '../tickets/signed-tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
@@ -37,7 +39,8 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     heldAccess,
     definitions: new KeptDefinitions(),
     receipts: createReceipts(secrets),
-    async redeem(ticket: string, letIn: (holder: TicketHolder) => void) {
+    confirmRequests: createConfirmRequests(service),
+    async redeem(ticket: string, letIn: (holder: TicketHolder, frame: FrameStanding | undefined) => void) {
       await admit(service, ticket, letIn).catch((error) => {
         if (error instanceof SocketRefused) throw new ProtocolError(error.message)
         if (!(error instanceof ProtocolError)) log.error({ err: error }, 'Could not check a ticket')
@@ -60,7 +63,10 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     const claim = { session: '', secret: '', ...hello.resume, bearer: bearerOf(holder) }
     const here = sessions.get(claim.session)
     const [node] = claim.secret.split('.')
-    if (here?.isFor(claim)) {
+    if (here?.isFor(claim) && here.isAbove(socket)) {
+      here.leave()
+      begin(socket, holder, hello)
+    } else if (here?.isFor(claim)) {
       here.receive({ ...hello, type: 'page' })
       guests.delete(socket)
       here.renew(holder)

@@ -31,7 +31,14 @@ function useInbox(cost = 0) {
 function open(organization_id: string, end_user?: string, address = '192.0.2.1'): RuntimeSocket {
   const socket = new RuntimeSocket(null as never, undefined, { autoPong: false })
   const holder = { organization_id, publishable_key_id: organization_id, end_user: end_user && { id: end_user } }
-  socket.opened = { holder: holder as TicketHolder, address, at: 0, saidHello: true, isOwnFrame: false }
+  socket.opened = {
+    holder: holder as TicketHolder,
+    address,
+    at: 0,
+    saidHello: true,
+    isFromOurOrigin: false,
+    frame: undefined,
+  }
   return socket
 }
 

@@ -14,6 +14,7 @@ import type { Service } from '../foundation/service.ts'
 import { splitAddress } from '../http/connections.ts'
 import type { Hub } from '../hub/hub.ts'
 import type { Runs } from '../runs/runs.ts'
+import type { FrameStanding } from '../tickets/frames.ts'
 import type { HeldAccess } from '../tickets/held-access.ts'
 import type { TicketHolder, Tickets } from '../tickets/signed-tickets.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
@@ -83,9 +84,15 @@ export async function createRuntime(
     if (isDraining) throw refusedForRestart()
   }
 
-  function welcome(socket: RuntimeSocket, holder: TicketHolder, request: IncomingMessage): void {
-    const isOwnFrame = request.headers.origin === config.publicUrl
-    socket.opened = { holder, address: service.clientAddress(request), at: clock(), saidHello: false, isOwnFrame }
+  function welcome(
+    socket: RuntimeSocket,
+    holder: TicketHolder,
+    frame: FrameStanding | undefined,
+    request: IncomingMessage,
+  ): void {
+    const isFromOurOrigin = request.headers.origin === config.publicUrl
+    const address = service.clientAddress(request)
+    socket.opened = { holder, frame, address, at: clock(), saidHello: false, isFromOurOrigin }
     places.sockets.take(holder)
     guests.add(socket)
     heldAccess.hold(holder, socket)
@@ -199,11 +206,11 @@ export async function createRuntime(
       try {
         if (splitAddress(request.url ?? '').path !== '/runtime') throw new SocketRefused(404, 'NOT_FOUND', 'Not found')
         requireRunning()
-        await admit(parts, readTicket(request), (holder) => {
+        await admit(parts, readTicket(request), (holder, frame) => {
           requireRunning()
           checkOrigin(service, holder, request)
           requirePlace(service, places.sockets, holder)
-          server.handleUpgrade(request, socket, head, (opened) => welcome(opened, holder, request))
+          server.handleUpgrade(request, socket, head, (opened) => welcome(opened, holder, frame, request))
         })
       } catch (error) {
         refuse(service, socket, error)

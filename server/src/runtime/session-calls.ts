@@ -12,6 +12,8 @@ type RunningCall = Handover['calls'][number]
 interface Page {
   readonly id: string
   say(message: ServerMessage): void
+  /** Whether the user can answer questions about tools that don't run in the page. */
+  canAnswer(): boolean
   /** Identifies the user and the tab, also in later sessions. */
   receiver(): string
   /** Takes a result that the call's caller no longer waits for. */
@@ -65,7 +67,7 @@ export class SessionCalls {
   }
 
   #send(order: CallOrder): void {
-    const message = describeOrder(order)
+    const message = describeOrder(order, this.#page.canAnswer())
     const isReceipted = message.type === 'tool/call' && outlivesCaller(order)
     const receipt = () => this.#receipts.write(this.#page.receiver(), order.call_id)
     this.#page.say(isReceipted ? { ...message, receipt: receipt() } : message)
@@ -91,6 +93,7 @@ export class SessionCalls {
   reportApproval({ call_id, state, approval }: ClientMessage & { type: 'tool/approval' }): void {
     const call = this.#calls.get(call_id)
     if (!call) this.#page.say({ type: 'tool/cancel', call_id, reason: 'The call has ended' })
+    else if (call.order.question && !this.#page.canAnswer()) return
     else if (state === 'asking') {
       // The caller's node already counts the time of a question.
       if (!call.order.question) this.#switchboard.asking(call.replyTo, call_id)
@@ -144,6 +147,11 @@ export class SessionCalls {
     }
   }
 
+  /** With their arguments, which a frame only gets once it's confirmed. */
+  resendQuestions(): void {
+    for (const [, { order }] of this.#calls) if (order.question) this.#send(order)
+  }
+
   sweep(now: number): void {
     for (const [callId, { order, startedAt, replyTo }] of this.#calls) {
       // Only reached if the cancel message of the caller's node was lost.
@@ -178,9 +186,16 @@ export class SessionCalls {
   }
 }
 
-function describeOrder({ question, ...order }: CallOrder): ServerMessage {
+function describeOrder({ question, ...order }: CallOrder, canAnswer: boolean): ServerMessage {
   if (!question) return { type: 'tool/call', ...order }
-  const { name, ...rest } = order
+  const { name, args, ...rest } = order
   const { connector, title, description } = question
-  return { type: 'tool/ask', ...rest, connector, tool: { name, description, ...(title !== undefined && { title }) } }
+  const shown = canAnswer ? { args } : { args: {}, is_hidden: true }
+  return {
+    type: 'tool/ask',
+    ...rest,
+    ...shown,
+    connector,
+    tool: { name, description, ...(title !== undefined && { title }) },
+  }
 }

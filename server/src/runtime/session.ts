@@ -10,6 +10,7 @@ import {
   type ServerMessage,
 } from '@inlay/protocol'
 import type { Chat, ChatClient } from '../chat/chat.ts'
+import type { ConfirmRequests } from '../confirmed-browsers/requests.ts'
 import { ownerOf } from '../foundation/tool-user.ts'
 import type { Hub } from '../hub/hub.ts'
 import { type KeptDefinitions, type PageDefinitions, pack } from '../hub/kept-definitions.ts'
@@ -20,6 +21,7 @@ import { fingerprint } from '../lib/secrets.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker } from '../runs/runs.ts'
 import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, PageResponse, Sight } from '../stores/bus-messages.ts'
+import { type FrameStanding, isSameFrame } from '../tickets/frames.ts'
 import type { EndOfAccess, Held, HeldAccess } from '../tickets/held-access.ts'
 import { bearerOf, type TicketHolder } from '../tickets/signed-tickets.ts'
 import { type Refused, readDefinitions } from '../untrusted/definitions.ts'
@@ -38,8 +40,9 @@ interface SessionContext {
   definitions: KeptDefinitions
   receipts: Receipts
   heldAccess: HeldAccess
+  confirmRequests: ConfirmRequests
   /** Throws a ProtocolError if the ticket is invalid, and another error if it can't be checked right now. */
-  redeem(ticket: string, use: (holder: TicketHolder) => void): Promise<void>
+  redeem(ticket: string, use: (holder: TicketHolder, frame: FrameStanding | undefined) => void): Promise<void>
   /** Reports that definitions were refused because the memory budget is used up. */
   outOfRoom(session: Session): void
   ended(session: Session): void
@@ -71,6 +74,9 @@ export class Session implements LocalSource, ChatClient, Held {
   /** Fingerprint of an anonymous visitor's secret. */
   readonly #visitor: string | undefined
   #socket: RuntimeSocket | undefined
+  /** What the key in the ticket is worth. */
+  #frame: FrameStanding | undefined
+  #isOwn = false
   #resumeFingerprint = ''
   #lastSeenAt: number
   #pingAt: number
@@ -123,7 +129,7 @@ export class Session implements LocalSource, ChatClient, Held {
 
   speaker(): Speaker {
     const address = this.#socket?.opened?.address ?? 'unknown'
-    return { holder: this.holder, visitor: this.#visitor, address, is_own_frame: this.#mayAsk() }
+    return { holder: this.holder, visitor: this.#visitor, address, is_own_frame: this.#isOwnFrame() }
   }
 
   page(): RunPage {
@@ -146,6 +152,8 @@ export class Session implements LocalSource, ChatClient, Held {
       before.terminate()
     }
     this.#socket = socket
+    this.#frame = socket.opened?.frame
+    this.#isOwn = isOwnFrame(this.holder, socket.opened)
     socket.session = this
     this.seen()
     const secret = `${this.#context.hub.switchboard.self}.${randomBytes(24).toString('base64url')}`
@@ -161,18 +169,54 @@ export class Session implements LocalSource, ChatClient, Held {
       expires_at: this.#expiresAt,
       limits: messageLimits,
     })
+    this.#tellFrame()
     this.#calls.resend(this.#mayAsk())
   }
 
-  /** Only our own frame may ask. A page's script could open a socket too, but the browser sends its origin. */
+  #isOwnFrame(): boolean {
+    return this.#socket !== undefined && this.#isOwn
+  }
+
+  /** A frame that isn't confirmed shows that there is a question, and that the user has to confirm their browser. */
   #mayAsk(): boolean {
-    return this.#socket?.opened?.isOwnFrame ?? false
+    return this.#isOwnFrame() || (this.#socket?.opened?.isFromOurOrigin === true && this.#frame?.can_confirm === true)
+  }
+
+  canAnswer(): boolean {
+    return this.#isOwnFrame()
+  }
+
+  #tellFrame(): void {
+    if (!this.#socket?.opened?.isFromOurOrigin || !this.holder.end_user) return
+    const { can_confirm = false, has_other_sites = false } = this.#frame ?? {}
+    this.say({ type: 'frame', is_confirmed: this.#isOwn, can_confirm, has_other_sites })
+  }
+
+  /** Whether the session may have shown what this socket's frame may not see. */
+  isAbove(socket: RuntimeSocket): boolean {
+    return this.#isOwn && !isOwnFrame(this.holder, socket.opened)
+  }
+
+  /** The frame's key was confirmed, or its confirmation has ended. */
+  frameJudged(frame: FrameStanding | undefined): void {
+    const opened = this.#socket?.opened
+    if (opened) opened.frame = frame
+    const wasOwn = this.#isOwn
+    const isSame = isSameFrame(frame, this.#frame)
+    this.#frame = frame
+    this.#isOwn = opened ? isOwnFrame(this.holder, opened) : wasOwn && frame?.is_confirmed !== false
+    // A new session shows nothing that this one was allowed to see.
+    if (wasOwn && !this.#isOwn)
+      this.end({ code: 'identity_expired', reason: 'The browser is no longer confirmed', retryAfterMs: 0 })
+    else if (!isSame) this.#tellFrame()
+    if (!wasOwn && this.#isOwn) this.#calls.resendQuestions()
   }
 
   asker(question: string): Asker | undefined {
     if (!this.#mayAsk()) return undefined
     const { isInFront, shownAt } = this.#view
-    return { isAsking: this.#calls.isAsking(question), isVisible: isInFront === true, shownAt }
+    const isConfirmed = this.#isOwnFrame()
+    return { isConfirmed, isAsking: this.#calls.isAsking(question), isVisible: isInFront === true, shownAt }
   }
 
   flooded(): void {
@@ -242,6 +286,9 @@ export class Session implements LocalSource, ChatClient, Held {
         return this.#calls.settle(message)
       case 'reauth':
         void this.#reauthenticate(message.ticket)
+        break
+      case 'frame/confirm':
+        this.#requestConfirmation()
         break
       case 'bye':
         this.leave()
@@ -355,6 +402,11 @@ export class Session implements LocalSource, ChatClient, Held {
     if (outOfRoom.length > 0) this.#context.outOfRoom(this)
   }
 
+  #requestConfirmation(): void {
+    const request = this.#socket?.opened?.isFromOurOrigin && this.#context.confirmRequests.issue(this.holder)
+    if (request) this.say({ type: 'frame/request', request })
+  }
+
   #askForTicket(now: number): void {
     this.#askForTicketAt = now + reauthWithinMs
     this.say({ type: 'reauth', before: this.#expiresAt })
@@ -362,9 +414,11 @@ export class Session implements LocalSource, ChatClient, Held {
 
   async #reauthenticate(ticket: string): Promise<void> {
     try {
-      await this.#context.redeem(ticket, (holder) => {
+      await this.#context.redeem(ticket, (holder, frame) => {
         if (bearerOf(holder) !== bearerOf(this.holder)) throw new ProtocolError('The ticket is for another identity')
         this.renew(holder)
+        this.frameJudged(frame)
+        if (this.#hasEnded) return
         this.say({ type: 'reauthed', expires_at: this.#expiresAt })
       })
     } catch (error) {
@@ -374,6 +428,16 @@ export class Session implements LocalSource, ChatClient, Held {
       this.end({ code: 'identity_expired', reason: 'The ticket is not valid for this session', retryAfterMs: 1_000 })
     }
   }
+}
+
+/**
+ * Whether the other end is the chat's own frame, and not a script of the page or a program that the script gave the
+ * user's ID token to. For a user, only a confirmed key shows it. A preview's token is only issued to our dashboard, and
+ * what a visitor may see depends on a secret that the frame keeps to itself.
+ */
+function isOwnFrame({ end_user }: TicketHolder, opened: RuntimeSocket['opened']): boolean {
+  if (!opened?.isFromOurOrigin) return false
+  return end_user === undefined || end_user.previewer !== undefined || opened.frame?.is_confirmed === true
 }
 
 const expiryOf = ({ end_user }: TicketHolder, now: number): number =>

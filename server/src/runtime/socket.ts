@@ -2,6 +2,7 @@ import { type ClientMessage, closeCodes, maxMessageBytes, type ServerMessage } f
 import { WebSocket } from 'ws'
 import type { TokenBucket } from '../lib/shares/token-buckets.ts'
 import { createTurnBatch } from '../lib/turn-batch.ts'
+import type { FrameStanding } from '../tickets/frames.ts'
 import type { EndOfAccess, Held } from '../tickets/held-access.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 
@@ -82,7 +83,17 @@ export class RuntimeSocket extends WebSocket implements Held {
   /** What the socket may send, for its own, and for what it shares with others. */
   buckets: readonly TokenBucket[] | undefined
   /** The redeemed ticket, and how the socket was opened. */
-  opened: { holder: TicketHolder; address: string; at: number; saidHello: boolean; isOwnFrame: boolean } | undefined
+  opened:
+    | {
+        holder: TicketHolder
+        frame: FrameStanding | undefined
+        address: string
+        at: number
+        saidHello: boolean
+        /** The `Origin` header is ours. Any program can send it, so it proves nothing about who opened the socket. */
+        isFromOurOrigin: boolean
+      }
+    | undefined
   /** Frames sent since the buffer was last empty, because small frames take far more memory than their bytes. */
   #backlog = 0
   #isTooSlow = false
@@ -114,6 +125,10 @@ export class RuntimeSocket extends WebSocket implements Held {
 
   accessEnded(why: EndOfAccess): void {
     this.endWith(farewells[why])
+  }
+
+  frameJudged(frame: FrameStanding | undefined): void {
+    if (this.opened) this.opened.frame = frame
   }
 
   /**

@@ -244,7 +244,7 @@ export function createSignInFlow(service: Service): SignInFlow {
 const mostProviders = 1_000
 
 /** Returns a function for openid-client's configuration of a provider. Failed discoveries aren't cached. */
-function createConfigurations(service: Service) {
+export function createConfigurations(service: Pick<Service, 'fetch' | 'clock'>) {
   const safely: CustomFetch = (address, init) => service.fetch(address, init as RequestInit)
   const remembered = new Map<string, { metadata: ServerMetadata; at: number }>()
 

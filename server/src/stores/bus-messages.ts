@@ -35,6 +35,9 @@ export const topics = {
   serviceAccount: (id: string) => `service-account:${id}` as const,
   /** An organization's identity provider or allowed domains. */
   identityProvider: (organizationId: string) => `identity-provider:${organizationId}` as const,
+  /** The client with which an organization's end users confirm their browsers. */
+  frameSignIn: (organizationId: string) => `frame-sign-in:${organizationId}` as const,
+  /** Also if one of the end user's browsers was confirmed or removed. */
   endUser: (id: string) => `end-user:${id}` as const,
   /** An end user has connected or disconnected their account at a third party. */
   consents: (endUserId: string) => `consents:${endUserId}` as const,
@@ -118,6 +121,8 @@ interface CallQuestion {
 
 /** Ranks a page as the place to ask the user. */
 export interface Asker {
+  /** Whether the user can answer there now. Otherwise they have to confirm their browser first. */
+  isConfirmed: boolean
   /** The page is already asking this question. */
   isAsking: boolean
   isVisible: boolean

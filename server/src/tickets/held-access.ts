@@ -1,6 +1,7 @@
 import type { Service } from '../foundation/service.ts'
 import { parseTopic, topics } from '../stores/bus-messages.ts'
 import { recheckMs, TopicIndex } from '../stores/changes.ts'
+import { checkHolders, type FrameStanding, findFrameStandings } from './frames.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 import { checkStanding, type Standing } from './standing.ts'
 
@@ -9,6 +10,8 @@ export interface Held {
   isConversation?: false
   /** The ticket's holder no longer may have it. After `terms_changed`, the ticket exchange decides. */
   accessEnded(why: EndOfAccess): void
+  /** What the key in the ticket is worth now, for tickets with a frame's key. Called also if nothing has changed. */
+  frameJudged?(frame: FrameStanding | undefined): void
 }
 
 /** Something that the agent works on or shows: a run, or an AG-UI stream. It can't be given a new ticket. */
@@ -83,14 +86,16 @@ export function createHeldAccess(
     const [first] = batch
     if (!first) return
     const { organization_id } = first
-    const [standings, areVisitorsWelcome] = await Promise.all([
-      checkStanding(service, organization_id, batch),
+    const [checked, areVisitorsWelcome] = await Promise.all([
+      checkHolders(service, organization_id, batch),
       batch.some((holder) => !holder.end_user && held.get(holder)?.isConversation)
         ? mayVisitorsTalk(organization_id)
         : true,
     ])
     for (const [index, holder] of batch.entries()) {
-      judge(holder, standings[index] ?? 'stands')
+      const { standing = 'stands', frame } = checked[index] ?? {}
+      judge(holder, standing)
+      judgeFrame(holder, frame)
       const one = held.get(holder)
       if (one?.isConversation && !holder.end_user && !areVisitorsWelcome) one.accessEnded('visitors_refused')
     }
@@ -99,6 +104,25 @@ export function createHeldAccess(
   /** An arrival may have become a socket during the check. A session with a new ticket has been checked with that. */
   function judge(holder: TicketHolder, standing: Standing): void {
     if (standing !== 'stands') held.get(holder)?.accessEnded(standing)
+  }
+
+  function judgeFrame(holder: TicketHolder, frame: FrameStanding | undefined): void {
+    const one = held.get(holder)
+    if (holder.frame_key !== undefined && one && !one.isConversation) one.frameJudged?.(frame)
+  }
+
+  /** Only what frames' keys are worth. */
+  async function judgeFrames(organizationId: string, all: readonly TicketHolder[]): Promise<void> {
+    const batch = all.filter(({ frame_key }) => frame_key !== undefined)
+    if (batch.length === 0) return
+    try {
+      const frames = await service.database.asOrg(organizationId, (sql) =>
+        findFrameStandings(sql, service.config, batch),
+      )
+      for (const [index, holder] of batch.entries()) judgeFrame(holder, frames[index])
+    } catch (error) {
+      log.warn({ err: error }, 'Could not recheck the frames of an organization; retrying in the next round')
+    }
   }
 
   const judgeAll = (topic: string, standing: Standing) => {
@@ -130,7 +154,7 @@ export function createHeldAccess(
   const stop = changes.watch({
     changed(topic) {
       changeCount += 1
-      const [kind] = parseTopic(topic)
+      const [kind, id] = parseTopic(topic)
       if (kind === 'key')
         keyChanged(topic).catch((error) => {
           log.error({ err: error }, 'Could not look up a changed key; asking its pages for new tickets')
@@ -144,7 +168,11 @@ export function createHeldAccess(
         })
       else if (kind === 'user' || kind === 'agent-settings') recheckAll(holders.of(topic))
       else if (kind === 'grant' || kind === 'session') judgeAll(topic, 'member_left')
-      else if (kind === 'identity-provider') termsChanged(topic)
+      else if (kind === 'identity-provider') {
+        termsChanged(topic)
+        // Confirmations of another provider's users are void at once, and not only with the next ticket.
+        void judgeFrames(id, [...holders.of(topic)])
+      } else if (kind === 'frame-sign-in') void judgeFrames(id, [...holders.of(topic)])
     },
     missed() {
       changeCount += 1
@@ -171,13 +199,14 @@ export function createHeldAccess(
 }
 
 function topicsOf(
-  { organization_id, publishable_key_id, end_user }: TicketHolder,
+  { organization_id, publishable_key_id, end_user, frame_key }: TicketHolder,
   { isConversation }: Held | HeldConversation,
 ): string[] {
   const found: string[] = [topics.key(publishable_key_id), topics.identityProvider(organization_id)]
   if (!end_user) return isConversation ? [...found, topics.agentSettings(organization_id)] : found
   const { id, previewer } = end_user
   found.push(topics.endUser(id))
+  if (frame_key !== undefined) found.push(topics.frameSignIn(organization_id))
   if (!previewer) return found
   found.push(topics.user(previewer.user_id))
   if (previewer.grant_id) found.push(topics.grant(previewer.grant_id))

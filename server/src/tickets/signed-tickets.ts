@@ -12,6 +12,8 @@ export interface TicketHolder {
   site_id: string | undefined
   /** Undefined for an anonymous visitor. */
   end_user: TicketEndUser | undefined
+  /** Thumbprint of the key that the widget's frame has proven to have. It says nothing until the key is confirmed. */
+  frame_key?: string | undefined
 }
 
 export interface TicketEndUser {
@@ -61,21 +63,23 @@ type Contents = [
   origin: string | null,
   siteId: string | null,
   endUser: TicketEndUser | null,
+  frameKey?: string,
 ]
 
 export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 'kv' | 'clock'>): Tickets {
   const signer = createSigner<Contents>(secrets.derive('short tickets'), longestTicket)
   return {
-    issue({ organization_id, publishable_key_id, origin = null, site_id = null, end_user = null }) {
+    issue({ organization_id, publishable_key_id, origin = null, site_id = null, end_user = null, frame_key }) {
       const id = randomText(22)
       const expiresAt = clock() + ticketSeconds * 1000
       const contents: Contents = [id, expiresAt, organization_id, publishable_key_id, origin, site_id, end_user]
+      if (frame_key !== undefined) contents.push(frame_key)
       return { ticket: signer.sign(contents), expiresAt }
     },
     async redeem(ticket) {
       const contents = signer.open(ticket)
       if (!contents) return undefined
-      const [id, expiresAt, organization_id, publishable_key_id, origin, site_id, end_user] = contents
+      const [id, expiresAt, organization_id, publishable_key_id, origin, site_id, end_user, frame_key] = contents
       if (expiresAt <= clock() || !(await kv.setIfAbsent(`ticket:${id}`, true, usedSeconds))) return undefined
       return {
         organization_id,
@@ -83,6 +87,7 @@ export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 
         origin: origin ?? undefined,
         site_id: site_id ?? undefined,
         end_user: end_user ?? undefined,
+        ...(frame_key !== undefined && { frame_key }),
       }
     },
   }

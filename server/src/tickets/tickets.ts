@@ -10,6 +10,7 @@ import { InvalidOrigin, matchesOrigin, parseOrigin } from '../net/origins.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import { findSite } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
+import { readFrameProof } from './frames.ts'
 import { isPreviewToken, type PreviewTokens } from './preview-tokens.ts'
 import { type TicketEndUser, type TicketHolder, type Tickets, ticketSeconds } from './signed-tickets.ts'
 import { checkStanding, fingerprintIdentityProvider } from './standing.ts'
@@ -39,6 +40,10 @@ export async function exchangeTicket(
     const origin = requireOrigin(service, key, http.origin, embedding_origin)
     if (http.origin) http.allowOrigin(http.origin)
     const endUser = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
+    const frameKey =
+      http.proof !== undefined && id_token !== undefined && http.origin === service.config.publicUrl
+        ? await readFrameProof(service, http.proof, id_token)
+        : undefined
     const siteId = origin && ((key.siteIds.get(origin) ?? (await lookUpSite(service, key, origin))) || undefined)
     noteUse(service, key, origin, siteId)
     return issue(service, {
@@ -47,6 +52,7 @@ export async function exchangeTicket(
       origin,
       site_id: siteId,
       end_user: endUser,
+      frame_key: frameKey,
     })
   } catch (error) {
     throw keepRefusal(service, key, error, tellOrigin(service, http.origin, embedding_origin) ?? http.origin)

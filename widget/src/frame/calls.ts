@@ -24,6 +24,8 @@ export interface Call {
   receipt?: string
   /** The result that was sent, kept in case it was lost. */
   outcome?: Outcome
+  /** The arguments arrive once the user has confirmed this browser. */
+  isHidden?: boolean
   /** When the result was first sent, from `performance.now()`. */
   endedAt?: number
   /** Identifies the exact definition that an approval applies to. */
@@ -117,12 +119,29 @@ export class Calls {
   }
 
   /** Asks the user about a tool that runs at a tool server. */
-  receiveQuestion({ call_id: id, tool, connector, args, definition_hash, client_name: client }: ToolAsk): void {
+  receiveQuestion(ask: ToolAsk): void {
+    const {
+      call_id: id,
+      tool,
+      connector,
+      args,
+      definition_hash,
+      client_name: client,
+      is_hidden: isHidden = false,
+    } = ask
+    const known = this.#calls.get(id)
+    if (known?.isHidden && !isHidden) this.#reveal(known, args)
     if (this.#recall(id)) return
     const { title, ...rest } = tool
     const subject = JSON.stringify([connector.name, connector.origin, tool.name, definition_hash])
     const shown = { ...rest, ...(title !== undefined && { title }) }
-    this.#begin({ id, tool: shown, connector, args, client, subject })
+    this.#begin({ id, tool: shown, connector, args, client, subject, isHidden })
+  }
+
+  #reveal(call: Call, args: Record<string, unknown>): void {
+    Object.assign(call, { args, isHidden: false, receivedAt: performance.now() })
+    call.isRepeated = this.list.some((other) => other !== call && wasAllowed(other) && isSame(other, call))
+    this.#options.onChange()
   }
 
   remember(calls: RecordedCall[]): void {
@@ -141,7 +160,7 @@ export class Calls {
 
   decide(id: string, decision: Decision): void {
     const call = this.#calls.get(id)
-    if (call?.state !== 'asking') return
+    if (call?.state !== 'asking' || (call.isHidden && decision !== 'no')) return
     const after_ms = Math.round(performance.now() - call.receivedAt)
     call.approval = { how: decision === 'no' ? 'declined' : 'allowed', after_ms }
     if (decision === 'no') {
@@ -281,6 +300,8 @@ const replacedText = 'The call was repeated, so the user is only asked about the
 const wasAllowed = ({ state }: Call) => state === 'allowed' || state === 'running' || state === 'done'
 
 const isSame = (one: Call, other: Call): boolean =>
+  !one.isHidden &&
+  !other.isHidden &&
   one.subject === other.subject &&
   one.client === other.client &&
   JSON.stringify(one.args) === JSON.stringify(other.args)

@@ -1,8 +1,9 @@
 import type { ClientMessageInput, ServerMessage } from '@inlay/protocol'
 import { closeCodes, subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol/values'
+import { createFrameKey } from '../kept/frame-key.ts'
 import { hasAlmostExpired } from './id-token.ts'
 import { retryDelay } from './retry-delay.ts'
-import { exchangeTicket, type Ticket, TicketRefused } from './tickets.ts'
+import { exchangeAddress, exchangeTicket, type Ticket, TicketRefused } from './tickets.ts'
 
 type Ready = Extract<ServerMessage, { type: 'ready' }>
 type Bye = Extract<ServerMessage, { type: 'bye' }>
@@ -58,6 +59,7 @@ const comingBack = 4000
 
 /** Keeps one socket to the runtime open, and reconnects when it drops. */
 export function createConnection(options: ConnectionOptions): Connection {
+  const frameKey = createFrameKey(exchangeAddress())
   let idToken: string | undefined
   let canRenew = false
   let socket: WebSocket | undefined
@@ -105,11 +107,14 @@ export function createConnection(options: ConnectionOptions): Connection {
   }
 
   const takeTicket = () =>
-    exchangeTicket({
-      publishable_key: options.key,
-      embedding_origin: options.embeddingOrigin,
-      ...(idToken !== undefined && { id_token: idToken }),
-    })
+    exchangeTicket(
+      {
+        publishable_key: options.key,
+        embedding_origin: options.embeddingOrigin,
+        ...(idToken !== undefined && { id_token: idToken }),
+      },
+      frameKey,
+    )
 
   const refuseTicket = (error: unknown) => {
     if (!(error instanceof TicketRefused)) return retry()

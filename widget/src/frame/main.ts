@@ -6,6 +6,7 @@ import { openStore, type TextStore } from '../kept/text-store.ts'
 import { createVisitorSecret } from '../kept/visitor-secret.ts'
 import type { Facts, Panel } from '../view/part.ts'
 import { type Call, Calls } from './calls.ts'
+import { createConfirmation } from './confirmation.ts'
 import { createConnection, type Status } from './connection.ts'
 import { IdentityRequests } from './identity-requests.ts'
 import { describeSigns } from './signs.ts'
@@ -70,6 +71,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
       visitorSecret,
       pageOrigin,
       say,
+      confirm: confirmation.open,
       isShown,
       isInline,
       onChange,
@@ -119,6 +121,7 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     if (told !== text) say({ type: 'signs', signs })
     told = text
   }
+  const confirmation = createConfirmation((message) => connection.send(message))
   const describePage = () => ({ ...page, visible: !document.hidden })
   const tellPage = () => {
     if (connection.isReady()) connection.send({ type: 'page', ...describePage() })
@@ -142,6 +145,14 @@ function run(port: MessagePort, embeddingOrigin: string): void {
     onMessage(message) {
       if (message.type === 'tool/call') calls.receive(message)
       else if (message.type === 'tool/ask') calls.receiveQuestion(message)
+      else if (message.type === 'frame') {
+        facts.trust = {
+          isConfirmed: message.is_confirmed,
+          canConfirm: message.can_confirm,
+          hasOtherSites: message.has_other_sites,
+        }
+        panel?.show()
+      } else if (message.type === 'frame/request') confirmation.hand(message.request)
       else if (message.type === 'tool/run') calls.confirm(message.call_id)
       else if (message.type === 'calls/recent') calls.remember(message.calls)
       else if (message.type === 'tool/cancel') calls.cancel(message.call_id, message.reason)

@@ -7,6 +7,7 @@ import type { Connection, Problem, Status } from '../frame/connection.ts'
 import type { SortedTools } from '../frame/tool-messages.ts'
 import type { VisitorSecret } from '../kept/visitor-secret.ts'
 import { describeEarlierCall } from './pages/earlier-calls.ts'
+import { type BrowserTrust, trusted } from './questions/confirm-browser.tsx'
 import { addCatalogue } from './strings.ts'
 import { createView } from './view.tsx'
 
@@ -18,6 +19,8 @@ export interface Facts {
   /** Unknown before the first connection. */
   user?: { id: string; isAnonymous: boolean }
   tools: SortedTools
+  /** Undefined until the server says it, and for users whom it doesn't ask. */
+  trust?: BrowserTrust
   /** The last call that ended before the user answered. */
   withdrawn?: Call | undefined
 }
@@ -30,6 +33,8 @@ interface Frame {
   visitorSecret: VisitorSecret
   pageOrigin: string
   say(message: ToElement): void
+  /** Opens the window that confirms the browser; false if that isn't allowed. */
+  confirm(): boolean
   isShown(): boolean
   isInline(): boolean
   /** The chat has changed. `hasAnswered`: a run has ended. */
@@ -72,6 +77,7 @@ export function startPanel(frame: Frame): Panel {
     },
     onRevoke: (subject) => calls.revoke(subject),
     onRetry: () => connection.retry(),
+    onConfirm: frame.confirm,
     onRelease: () => say({ type: 'release' }),
     onSize(width, height) {
       say({ type: 'size', width, height })
@@ -87,6 +93,7 @@ export function startPanel(frame: Frame): Panel {
       isOnline: navigator.onLine,
       problem,
       isAnonymous: user?.isAnonymous ?? false,
+      trust: (!user?.isAnonymous && facts.trust) || trusted,
       tools: tools.accepted,
       leftOut: tools.leftOut,
       calls: calls.list,

@@ -19,6 +19,7 @@ import { Activity, PageTools } from './pages/activity.tsx'
 import { clientOf, labelOfCall } from './pages/call-texts.ts'
 import { Conversations } from './pages/conversations.tsx'
 import type { EarlierCall } from './pages/earlier-calls.ts'
+import { type BrowserTrust, ConfirmingContext, trusted } from './questions/confirm-browser.tsx'
 import { DockedQuestion } from './questions/docked-question.tsx'
 import { watchForSurprises } from './questions/surprises.ts'
 import { findQuestion, watchSize } from './size.ts'
@@ -33,6 +34,7 @@ interface FrameState extends Connectedness {
   /** Why the server refuses the page. */
   problem: Problem | undefined
   isAnonymous: boolean
+  trust: BrowserTrust
   tools: readonly PageTool[]
   leftOut: readonly LeftOut[]
   /** Newest last. `earlier` are calls from before the page was loaded. */
@@ -50,6 +52,8 @@ interface ViewOptions {
   onClose(): void
   onDecision(id: string, decision: Decision): void
   onRevoke(subject: string): void
+  /** Opens the window that confirms the browser; false if that isn't allowed. */
+  onConfirm(): boolean
   /** The question that had the keyboard focus is closed, and no other one is waiting. */
   /** The user wants to connect again after a refusal. */
   onRetry(): void
@@ -76,6 +80,7 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
     isOnline: true,
     problem: undefined,
     isAnonymous: false,
+    trust: trusted,
     tools: [],
     leftOut: [],
     calls: [],
@@ -89,7 +94,12 @@ export function createView(root: HTMLElement, options: ViewOptions): View {
 
   const draw = () => {
     if (!look) return
-    render(<Panel frame={frame} chat={options.session.state} look={look} options={options} />, root)
+    render(
+      <ConfirmingContext.Provider value={{ ...frame.trust, onConfirm: options.onConfirm }}>
+        <Panel frame={frame} chat={options.session.state} look={look} options={options} />
+      </ConfirmingContext.Provider>,
+      root,
+    )
     measure()
   }
   const measure = watchSize(root, options.onSize)

@@ -51,7 +51,7 @@ test('the checklist leads from an empty organization to a widget that answers on
   const shopUrl = await serveExample((url) => createShop({ url, issuer, inlayUrl: app.url, publishableKey }))
   const client = { id: clientId, redirectUri: `${shopUrl}/callback` }
   const delegation = { hub: { id: 'hub', secret: 'secret-of-the-hub' }, allowed: [] }
-  issuer = await serveExample((url) => createIdentityProvider(url, client, delegation))
+  issuer = await serveExample((url) => createIdentityProvider(url, [client], delegation))
 
   const page = await openDashboard(app, '/', { user: 'nobody@demo.test' })
   await page.getByLabel('Name').fill('Acme')

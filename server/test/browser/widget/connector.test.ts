@@ -2,6 +2,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   clickChoice,
+  confirmBrowser,
   frameOf,
   openActivity,
   type ShopService,
@@ -51,6 +52,13 @@ describe('a tool at a tool server that changes something', () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const assistant = await useAssistant(app, 'member@demo.test')
     await expect.poll(assistant.toolCounts).toEqual([3])
+    const asking = assistant.use(...cancelOrder('none'))
+    await question(page).getByText('First confirm once that this browser is yours').waitFor()
+    expect(await question(page).getByLabel('Input of the call').count(), 'the input is still hidden').toBe(0)
+    await confirmBrowser(page)
+    await question(page).getByLabel('Input of the call').getByText('none').waitFor()
+    await answer(page, 'Decline')
+    await asking
     return { page, assistant }
   }
 
@@ -70,7 +78,8 @@ describe('a tool at a tool server that changes something', () => {
     await openActivity(page)
     const calls = frameOf(page).getByRole('list', { name: 'Calls' })
     const rows = () => calls.locator('> li').allInnerTexts()
-    await expect.poll(rows).toEqual([expect.stringContaining('Declined'), expect.stringContaining('Allowed')])
+    const ends = ['Declined', 'Declined', 'Allowed'].map((end) => expect.stringContaining(end))
+    await expect.poll(rows).toEqual(ends)
   })
 
   test('can be allowed until the user leaves the page, and the permission can be revoked', async () => {

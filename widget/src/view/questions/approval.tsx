@@ -7,6 +7,7 @@ import type { StringKey, Texts } from '../strings.ts'
 import { type ArgumentField, type Checked, checkField, describeFields, isReadable } from './argument-fields.ts'
 import { ArgumentForm } from './argument-form.tsx'
 import { Choices } from './choices.tsx'
+import { ConfirmBrowser, useConfirming } from './confirm-browser.tsx'
 import { ExactInput } from './exact-input.tsx'
 import { useGuard } from './guard.ts'
 
@@ -39,6 +40,8 @@ export function Approval({ part, place, total, isShown, agentName }: ApprovalPro
   const label = `approval-${part.callId}`
   const reason = explainReason(part, texts)
   const standing = findStanding(part, texts)
+  const { isConfirmed } = useConfirming()
+  const needsConfirming = !isConfirmed && part.place !== 'page'
 
   const decide = (decision: 'once' | 'always' | 'no') => {
     const isApproved = decision !== 'no'
@@ -76,7 +79,8 @@ export function Approval({ part, place, total, isShown, agentName }: ApprovalPro
           </button>
         )}
       </div>
-      <Choices guard={guard} always={standing?.label} canAllow={isValid} onDecision={decide} />
+      {needsConfirming && <ConfirmBrowser need="confirmNeeded" without="confirmUnavailable" />}
+      <Choices guard={guard} always={standing?.label} canAllow={isValid && !needsConfirming} onDecision={decide} />
     </section>
   )
 }

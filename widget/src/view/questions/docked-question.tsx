@@ -5,6 +5,7 @@ import { plainText } from '../../frame/plain-text.ts'
 import { useTexts } from '../context.ts'
 import { clientOf, labelOfCall } from '../pages/call-texts.ts'
 import { Choices } from './choices.tsx'
+import { ConfirmBrowser } from './confirm-browser.tsx'
 import { ExactInput } from './exact-input.tsx'
 import { useGuard } from './guard.ts'
 
@@ -27,7 +28,9 @@ export function DockedQuestion({ call, count, isShown, onDecision }: DockedQuest
   const { say } = texts
   const section = useRef<HTMLElement>(null)
   const scroller = useRef<HTMLDivElement>(null)
-  const guard = useGuard(call.id, isShown, section)
+  const isHidden = call.isHidden === true
+  // Once the input is shown, the user needs the time to read it.
+  const guard = useGuard(`${call.id} ${isHidden}`, isShown, section)
   const { tool, connector } = call
   const name = labelOfCall(call)
   const client = clientOf(call, texts)
@@ -70,11 +73,12 @@ export function DockedQuestion({ call, count, isShown, onDecision }: DockedQuest
           </p>
           <blockquote>{plainText(tool.description)}</blockquote>
           {call.isRepeated && <p>{say('alreadyAllowed')}</p>}
-          <p>{say('questionInput')}</p>
-          <ExactInput key={call.id} args={call.args} label={say('inputOfCall')} />
+          {!isHidden && <p>{say('questionInput')}</p>}
+          {!isHidden && <ExactInput key={call.id} args={call.args} label={say('inputOfCall')} />}
         </div>
       </div>
-      <Choices key={call.id} guard={guard} always={say('alwaysHere')} onDecision={decide} />
+      {isHidden && <ConfirmBrowser need="confirmNeeded" without="confirmUnavailable" />}
+      <Choices key={call.id} guard={guard} always={say('alwaysHere')} canAllow={!isHidden} onDecision={decide} />
     </section>
   )
 }
