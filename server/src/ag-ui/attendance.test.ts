@@ -78,8 +78,8 @@ describe('a client that disconnects', () => {
 })
 
 describe('streams are limited', () => {
-  const holder = (id?: string) => ({
-    organization_id: 'o',
+  const holder = (id?: string, organization_id = 'o') => ({
+    organization_id,
     publishable_key_id: 'k',
     origin: undefined,
     site_id: undefined,
@@ -91,12 +91,13 @@ describe('streams are limited', () => {
     ['per end user', 10, (_: number) => ['ann', undefined] as const],
     ['per visitor', 10, (_: number) => [undefined, 'v'] as const],
     ['per key, for visitors', 500, (index: number) => [undefined, `v${index}`] as const],
-    ['per node', 2_000, (index: number) => [`user${index}`, undefined] as const],
+    ['per organization', 1_000, (index: number) => [`user${index}`, undefined] as const],
+    ['per node', 2_000, (index: number) => [`user${index}`, undefined, `o${index % 3}`] as const],
   ])('%s', async (_, most, who) => {
     const [node] = await startNodes(never)
     const admit = (index: number) => {
-      const [user, visitor] = who(index)
-      return node.admit(holder(user), visitor, 0)
+      const [user, visitor, organization] = who(index)
+      return node.admit(holder(user, organization), visitor, 0)
     }
     const releases = Array.from({ length: most }, (_, index) => admit(index))
     expect(() => admit(most)).toThrow(refused)
@@ -108,7 +109,15 @@ describe('streams are limited', () => {
   test('by the size of their requests', async () => {
     const [node] = await startNodes(never)
     const mebibyte = 1024 * 1024
-    for (let index = 0; index < 256; index += 1) node.admit(holder(`user${index}`), undefined, mebibyte)
-    expect(() => node.admit(holder('another'), undefined, mebibyte)).toThrow(refused)
+    const fill = (organization: string, count: number) => {
+      for (let index = 0; index < count; index += 1)
+        node.admit(holder(`user${index}`, organization), undefined, mebibyte)
+    }
+    for (let index = 0; index < 32; index += 1) node.admit(holder(undefined, 'one'), `v${index}`, mebibyte)
+    expect(() => node.admit(holder(undefined, 'one'), 'another', mebibyte), 'visitors').toThrow(refused)
+    fill('one', 32)
+    expect(() => node.admit(holder('another', 'one'), undefined, mebibyte), 'an organization').toThrow(refused)
+    for (const organization of ['two', 'three', 'four']) fill(organization, 64)
+    expect(() => node.admit(holder('another', 'five'), undefined, mebibyte), 'the node').toThrow(refused)
   })
 })

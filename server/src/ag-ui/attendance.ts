@@ -3,10 +3,15 @@ import { failure } from '../lib/errors.ts'
 import { type AttendanceMessage, channels } from '../stores/bus-messages.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 
-/** Maximum number of streams on one node: per end user or visitor, per key for visitors, and in total. */
-const maxStreams = { user: 10, visitors: 500, node: 2_000 }
-/** Maximum size of the views that clients have sent with their open streams. */
-const maxViewBytes = 256 * 1024 * 1024
+const MiB = 1024 * 1024
+
+/** Maximum number of streams on one node: per end user or visitor, per key for visitors, per organization, and in total. */
+export const maxStreams = { user: 10, visitors: 500, organization: 1_000, node: 2_000 }
+/**
+ * Maximum size of the views that clients have sent with their open streams: per key for visitors, per organization, and in
+ * total. A stream needs its view until it ends, because a run that starts anew is shown with the messages before it.
+ */
+export const maxViewBytes = { visitors: 32 * MiB, organization: 64 * MiB, node: 256 * MiB }
 
 /** How long a run continues after its client has disconnected. */
 const reattachWithinMs = 10_000
@@ -106,7 +111,11 @@ export async function createAttendance(
   }
 }
 
-const claimsOf = ({ end_user, publishable_key_id }: TicketHolder, visitor: string | undefined, bytes: number) => [
+const claimsOf = (
+  { end_user, publishable_key_id, organization_id }: TicketHolder,
+  visitor: string | undefined,
+  bytes: number,
+) => [
   {
     key: end_user ? `user ${end_user.id}` : `visitor ${visitor}`,
     size: 1,
@@ -122,7 +131,25 @@ const claimsOf = ({ end_user, publishable_key_id }: TicketHolder, visitor: strin
           limit: maxStreams.visitors,
           message: `Visitors with this key already have ${maxStreams.visitors} conversations running on this server.`,
         },
+        {
+          key: `bytes of key ${publishable_key_id}`,
+          size: bytes,
+          limit: maxViewBytes.visitors,
+          message: 'Visitors with this key have too many long conversations open on this server.',
+        },
       ]),
+  {
+    key: `organization ${organization_id}`,
+    size: 1,
+    limit: maxStreams.organization,
+    message: `This organization already has ${maxStreams.organization} conversations running on this server.`,
+  },
+  {
+    key: `bytes of ${organization_id}`,
+    size: bytes,
+    limit: maxViewBytes.organization,
+    message: 'This organization has too many long conversations open on this server.',
+  },
   {
     key: 'node',
     size: 1,
@@ -132,7 +159,7 @@ const claimsOf = ({ end_user, publishable_key_id }: TicketHolder, visitor: strin
   {
     key: 'bytes',
     size: bytes,
-    limit: maxViewBytes,
+    limit: maxViewBytes.node,
     message: 'This Inlay server has too many long conversations open.',
   },
 ]
