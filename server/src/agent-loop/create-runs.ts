@@ -44,6 +44,7 @@ import {
   tooManyRuns,
 } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
+import { createRunTurns } from './turns/run-turns.ts'
 import { interruptedTooOften, RunFailed, type RunParts, type RunRows, runLimits, type Work } from './work.ts'
 
 interface Needs extends Service {
@@ -66,6 +67,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
   const feeds = await createFeeds(service)
   const texts = createTextSaver(service)
   const leases = createLeases(service, takeOver)
+  const inTurn = createRunTurns()
   const limits = { ...runLimits, silenceMs: service.config.modelSilenceSeconds * 1000 }
   const settingsOf = createRunSettings(service.agentSettings, service.models)
   const parts: RunParts = { ...service, settingsOf, texts, limits }
@@ -101,7 +103,11 @@ export async function createRuns(service: Needs): Promise<Runs> {
       accessEnded: (why) => lease.end(new RunFailed('ACCESS_ENDED', explainEndOfAccess(why))),
     }
     heldAccess.hold(holder, held)
-    const done = workOn(parts, work, rows)
+    const done = inTurn({ holder, signal: lease.signal }, (hasWaited) => {
+      // What was read when the run was created is old then, and waiting isn't work.
+      if (hasWaited) work.startedAt = Date.now()
+      return workOn(parts, work, hasWaited ? undefined : rows)
+    })
       .catch((error) => log.error({ err: error, run_id: id }, 'The work on a run ended unexpectedly'))
       .finally(() => {
         heldAccess.release(holder, held)
