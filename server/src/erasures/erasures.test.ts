@@ -9,7 +9,7 @@ import { testSecret } from '../../test/engines/engines.ts'
 import { type TestService, useTestService } from '../../test/harness.ts'
 import { pageOrigin } from '../../test/page.ts'
 import { fillTenantTables } from '../../test/samples.ts'
-import { connectDirectory } from '../../test/scim.ts'
+import { connectDirectory, proveDomains } from '../../test/scim.ts'
 import { useScriptedModel } from '../../test/scripted-model.ts'
 import { startShop, useShop } from '../../test/shop.ts'
 import { startSmtp } from '../../test/smtp.ts'
@@ -102,6 +102,7 @@ describe('deleting an organization', () => {
   test('deletes the accounts that only a directory created, and keeps all others', async () => {
     const app = await useTestService()
     const directory = await connectDirectory(app)
+    await proveDomains(app, await app.organization('demo'), 'demo.test')
     const userId = await directory.addUser('new@demo.test')
     await directory.mapGroup(await directory.addGroup('Everyone', [userId]), 'member')
     const accounts = () =>

@@ -1,4 +1,4 @@
-import type { Departures } from '../departures/departures.ts'
+import { type Departures, recordDeparture } from '../departures/departures.ts'
 import { type MemberCaller, trailOf, type UserCaller } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
@@ -8,7 +8,7 @@ import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { dropMailAbout } from '../mail/outbox.ts'
 import { endUsersOf } from '../organization-sign-in/ways-in.ts'
-import { directoryIssuer } from '../organizations/members.ts'
+import { directoryIssuer, lockMembers } from '../organizations/members.ts'
 import type { Runs } from '../runs/runs.ts'
 import { recordAudit, requireRole } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
@@ -108,6 +108,7 @@ async function eraseOrganization(
   if (unfinished) throw new Error('The tokens of some users couldn’t be deleted and revoked yet')
   // A directory's request that was under way may have added accounts.
   await database.asOrg(organizationId, deleteDirectoryAccounts)
+  await deleteProviderAccounts(service, organizationId, signal)
   if (!(await eraseTenant({ erasureId, organizationId, signal }))) return
   await kv.deleteContaining(organizationId)
   await database.asService(
@@ -115,6 +116,43 @@ async function eraseOrganization(
       update organization_erasures set pending_id = null, finished_at = now()
       where id = ${erasureId} and pending_id is not null`,
   )
+}
+
+/**
+ * Deletes the accounts of users who signed in at the organization's own provider, because nobody can sign in to them any
+ * more. Their memberships in other organizations end as any other.
+ */
+async function deleteProviderAccounts(
+  { database, departures }: Service & { departures: Departures },
+  organizationId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const accounts = await database.asService(
+    (sql) => sql<{ id: string; email: string }>`
+      select id, email from users where issuer like 'org:%' and split_part(issuer, ':', 2) = ${organizationId} order by id`,
+  )
+  for (const { id, email } of accounts) {
+    signal.throwIfAborted()
+    const places = await database.asUser(
+      id,
+      (sql) => sql<{ organization_id: string }>`select organization_id from members where user_id = ${id}`,
+    )
+    for (const { organization_id: elsewhere } of places) {
+      await database.asOrg(elsewhere, async (sql) => {
+        await lockMembers(sql)
+        const [gone] = await sql<{
+          id: string
+          role: string
+        }>`delete from members where user_id = ${id} returning id, role`
+        if (!gone) return
+        await recordDeparture(sql, id)
+        const trail = { organizationId: elsewhere, actor: 'inlay' }
+        await recordAudit(sql, trail, 'member.removed', gone.id, { email, role: gone.role })
+      })
+      await departures.finish(elsewhere, id)
+    }
+    await database.asService((sql) => sql`delete from users where id = ${id}`)
+  }
 }
 
 export async function deleteOrganization(

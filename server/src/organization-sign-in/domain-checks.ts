@@ -83,16 +83,66 @@ async function recheckDomain(
     await recordAudit(sql, trail, 'sign_in_domain.lost', domain)
     return ended
   })
-  if (!ended) return
+  if (ended) spreadLoss(service, { organizationId, domain, token, ended, why: `has been missing for ${keptDays} days` })
+}
+
+function spreadLoss(
+  service: Pick<Service, 'activity' | 'changes'>,
+  {
+    organizationId,
+    domain,
+    token,
+    ended,
+    why,
+  }: Record<'organizationId' | 'domain' | 'token' | 'why', string> & { ended: string[] },
+): void {
   announceEnded(service, ended)
   service.activity.refused(organizationId, {
     surface: 'sign_in',
     step: 'domain',
     code: 'DOMAIN_NOT_VERIFIED',
-    message: `The DNS record that proves ${domain} has been missing for ${keptDays} days, so users with an address in it can’t sign in at your provider. Create the record again and verify the domain.`,
+    message: `The DNS record that proves ${domain} ${why}, so users with an address in it can’t sign in at your provider. Create the record again and verify the domain.`,
     expected: recordValue(token),
     seen: 'no such TXT record',
   })
+}
+
+/**
+ * Takes a domain from the organization that has verified it if its record is gone, at the moment when another organization
+ * has proven it. Without an answer from the DNS, nothing changes.
+ */
+export async function releaseLostDomain(
+  service: Pick<Service, 'activity' | 'config' | 'changes' | 'database' | 'textRecords'>,
+  domain: string,
+  provenBy: string,
+): Promise<void> {
+  const { config, database } = service
+  const [holder] = await database.asEmailDomain(
+    domain,
+    (sql) => sql<{ organization_id: string; token: string }>`
+      select organization_id, token from sign_in_domains where domain = ${domain}`,
+  )
+  if (!holder || holder.organization_id === provenBy) return
+  const { organization_id: organizationId, token } = holder
+  if ((await checkDomain(service, { domain, token })).is !== 'missing') return
+  const trail = { organizationId, actor: 'domain check' }
+  const ended = await database.asOrg(organizationId, async (sql) => {
+    const [lost] = await sql`
+      update sign_in_domains set verified_at = null, missing_since = null, checked_at = now()
+      where domain = ${domain} and token = ${token} and verified_at is not null returning id`
+    if (!lost) return undefined
+    const ended = await endClosedWays(sql, config.plans, trail)
+    await recordAudit(sql, trail, 'sign_in_domain.lost', domain)
+    return ended
+  })
+  if (ended)
+    spreadLoss(service, {
+      organizationId,
+      domain,
+      token,
+      ended,
+      why: 'is gone, and another organization has proven the domain',
+    })
 }
 
 const repeatMs = 60_000

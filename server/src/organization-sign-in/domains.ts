@@ -7,7 +7,7 @@ import { requireFeature } from '../plans/plans.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../stores/database.ts'
 import type * as contract from './contract.ts'
-import { checkDomain, type DomainRow, describeDomain, selectDomains } from './domain-checks.ts'
+import { checkDomain, type DomainRow, describeDomain, releaseLostDomain, selectDomains } from './domain-checks.ts'
 import { describeOrganizationSignIn } from './provider.ts'
 import { announceEnded, endClosedWays } from './ways-in.ts'
 
@@ -50,6 +50,8 @@ export async function verifySignInDomain(
     return readDomain(sql, id)
   })
   const check = await checkDomain(service, before)
+  // The domain may have another owner now: then the record of the organization that had it is gone.
+  if (check.is === 'found') await releaseLostDomain(service, before.domain, organizationId)
   try {
     return await database.asOrg(organizationId, async (sql) => {
       const isFound = check.is === 'found'

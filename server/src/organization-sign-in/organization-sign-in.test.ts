@@ -174,9 +174,26 @@ describe('a domain', () => {
                 values (current_organization(), gen_random_uuid(), 'acme.example', 'other', now())`
     })
     const { id, record_name, record_value } = await addDomain()
-    dns.records.set(record_name, [record_value])
+    dns.records.set(record_name, ['inlay-verification=other', record_value])
     const { status, body } = await request('POST', `/domains/${id}/verify`)
     expect({ status, code: body.data.code }).toEqual({ status: 409, code: 'DUPLICATE_RESOURCE' })
+  })
+
+  test('changes hands when the old owner’s record is gone, and their sign-ins end at once', async () => {
+    const old = await setUp({ joins_on_first_sign_in: true })
+    await signIn()
+    await app.service.database.asOrg(await app.organization('other'), async (sql) => {
+      await sql`update organizations set plan_id = 'enterprise'`
+    })
+    const other = await app.tokenFor('admin@other.test', 'other')
+    const { body: added } = await request('POST', '/domains', { domain: 'acme.example' }, other)
+    const verify = async () => (await request('POST', `/domains/${added.id}/verify`, undefined, other)).status
+    dns.records.set(added.record_name, [old.record_value, added.record_value])
+    expect(await verify(), 'both have a record').toBe(409)
+    dns.records.set(added.record_name, [added.record_value])
+    expect(await verify()).toBe(200)
+    expect((await request('GET')).body).toMatchObject({ is_active: false, domains: [{ status: 'pending' }] })
+    expect(await readUser()).toMatchObject({ email_verified: false, session_generation: 1 })
   })
 
   test.each(['com', '127.0.0.1', 'acme', 'a b.example', 'acme.example/path'])('can’t be %s', async (domain) => {
@@ -393,7 +410,7 @@ describe('the way in, and the sessions that came through it, end', () => {
   test('when the organization is deleted', async () => {
     const { status } = await app.request('POST', '/organizations/current/delete', { token, body: { slug: 'demo' } })
     expect(status).toBe(200)
-    expect(await readUser()).toMatchObject({ session_generation: 1, email_verified: false })
+    expect(await readUser(), 'the account is deleted too').toBeUndefined()
     expect((await app.fetch(organizationSignInPath(demo, returnTo))).status).toBe(404)
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest'
 import { type TestService, useTestService } from '../../test/harness.ts'
-import { connectDirectory, type ScimClient } from '../../test/scim.ts'
+import { connectDirectory, proveDomains, type ScimClient } from '../../test/scim.ts'
 import { scimLimits } from './resources.ts'
 
 const { redisUrl } = inject('engines')
@@ -38,6 +38,7 @@ test.runIf(redisUrl)(
   async () => {
     const app = await useTestService()
     const directory = await connectDirectory(app)
+    await proveDomains(app, await app.organization('demo'), 'acme.example')
     const people = await addPeople(directory, userCount)
     const groups = await addGroups(directory, people, 200)
     await changeMembers(directory, people, groups)

@@ -16,6 +16,10 @@ test('kill -9 of the server and of PostgreSQL during a SCIM cycle: a client that
   ).rows
   await owner.query(`select set_config('inlay.organization_id', '${organization}', false)`)
   await owner.query(`update organizations set plan_id = 'enterprise' where id = '${organization}'`)
+  await owner.query(
+    `insert into sign_in_domains (organization_id, id, domain, token, verified_at, checked_at)
+     values ('${organization}', gen_random_uuid(), 'acme.example', 'proven', now(), now())`,
+  )
   await owner.end()
   const settings = { name: 'Okta', type: 'okta', domain: 'acme.example' }
   const connected = await server.call('POST', '/api/directories', { token, body: settings })

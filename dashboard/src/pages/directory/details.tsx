@@ -124,7 +124,11 @@ function Users({ id }: { id: string }) {
           header: t.state,
           cell: ({ active }) => <Badge tone={active ? 'good' : 'plain'}>{active ? t.active : t.inactive}</Badge>,
         },
-        { id: 'role', header: t.role, cell: ({ role }) => (role ? t.roles[role] : t.noRole) },
+        {
+          id: 'role',
+          header: t.role,
+          cell: ({ role, is_invited }) => (role ? t.roles[role] : is_invited ? t.invited : t.noRole),
+        },
       ]}
       empty={<EmptyState title={t.noUsers} text={t.noUsersText} />}
     />

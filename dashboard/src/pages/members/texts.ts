@@ -41,7 +41,8 @@ export const t = texts({
     expires: 'expires',
     copyLink: 'Copy link',
     invitations: 'Open invitations',
-    invitationsText: 'Each one takes a seat of your plan until it’s accepted, declined or withdrawn, or expires.',
+    invitationsText:
+      'Each one takes a seat of your plan until it’s accepted, declined or withdrawn, or expires. Those by a directory stay open for as long as it gives the role.',
     noInvitations: 'No open invitations.',
     invitedBy: (email: string) => `Invited by ${email}`,
     withdraw: 'Withdraw',
@@ -94,7 +95,7 @@ export const t = texts({
     copyLink: 'Link kopieren',
     invitations: 'Offene Einladungen',
     invitationsText:
-      'Jede belegt einen Platz Ihres Tarifs, bis sie angenommen, abgelehnt oder zurückgezogen wird oder abläuft.',
+      'Jede belegt einen Platz Ihres Tarifs, bis sie angenommen, abgelehnt oder zurückgezogen wird oder abläuft. Einladungen eines Verzeichnisses bleiben offen, solange es die Rolle vergibt.',
     noInvitations: 'Keine offenen Einladungen.',
     invitedBy: (email: string) => `Eingeladen von ${email}`,
     withdraw: 'Zurückziehen',
