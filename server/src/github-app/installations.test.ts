@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { Browser } from '../../test/browser.ts'
 import { type LocalGithub, startGithub } from '../../test/github.ts'
 import { type HttpService, startHttpService } from '../../test/http-server.ts'
@@ -158,6 +158,29 @@ describe('an installation', () => {
     expect(await comeBack(demo, state, id)).toBeUndefined()
     await authorize(demo, next ?? '', ['acme'])
     expect(await authorize(demo, next ?? '', ['acme'])).toContain('This link isn’t valid.')
+  })
+
+  // Redis doesn't use the test clock.
+  test.skipIf(inject('engines').redisUrl).each([
+    ['an hour', 'to install the app', 3_600_000, 0],
+    ['ten minutes', 'to authorize it', 0, 600_000],
+  ])('has %s %s', async (_, _step, installing, authorizing) => {
+    const started = app.clock.now
+    onTestFinished(() => {
+      app.clock.now = started
+    })
+    const id = github.installFor(platform, 'acme')
+    const attempt = async (early: number) => {
+      app.clock.now = started
+      const state = await start()
+      app.clock.now += Math.max(0, installing - early)
+      const next = await comeBack(demo, state, id)
+      if (!next) return false
+      app.clock.now += Math.max(0, authorizing - early)
+      return !(await authorize(demo, next, ['acme'])).includes('This link isn’t valid.')
+    }
+    expect(await attempt(0)).toBe(false)
+    expect(await attempt(1_000)).toBe(true)
   })
 
   test.each(['', '0', '-1', '1e3', '../1', '9'.repeat(17)])('needs an ID, not "%s"', async (id) => {
