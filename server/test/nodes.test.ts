@@ -230,6 +230,30 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 12
   })
 })
 
+describe.skipIf(!redisUrl)('a frame on one node', { timeout: 120_000 }, () => {
+  test.each([
+    ['loses what its confirmation gave it, as soon as another node removes it', false],
+    ['loses it within 30 s if the message is lost', true],
+  ])('gets its confirmation from another, and %s', async (_, isLost) => {
+    const { one, two, admin, proxy } = await startPair()
+    const frame = await createFrameKey(one.url, () => one.clock.now)
+    const { ticket, userId } = await one.frameTicket(member as NonNullable<Person>, frame)
+    const page = await openPage(two.local, ticket, { origin: one.url, hello: { url: `${pageOrigin}/` } })
+    expect(await page.next('frame')).toMatchObject({ is_confirmed: false })
+    await confirmFrame(one, frame, userId, { issuer: one.issuer })
+    expect(await page.next('frame')).toMatchObject({ is_confirmed: true })
+    const { body } = await one.request('GET', `/end-users/${userId}/confirmed-browsers`, { token: admin })
+    if (isLost) proxy.mute()
+    await one.request('DELETE', `/confirmed-browsers/${body.browsers[0].id}`, { token: admin })
+    for (const milliseconds of isLost ? [20_000, 9_999, 1] : []) {
+      await page.settled()
+      two.clock.now += milliseconds
+      two.service.runtime.sweep()
+    }
+    expect(await page.closed).toMatchObject({ code: 4401, reason: 'The browser is no longer confirmed' })
+  })
+})
+
 describe.skipIf(!redisUrl)('a question', { timeout: 120_000 }, () => {
   async function ask(answer: (page: Page, call_id: string) => void) {
     const { one, two } = await startPair()

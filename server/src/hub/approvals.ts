@@ -82,7 +82,7 @@ async function describeNeed(
   return failure(
     403,
     'APPROVAL_NEEDED',
-    `${toolName} may change something, so the user has to approve the call, but has no open page to approve it in. Nothing was done. Ask the user to open ${where}, signed in as ${email}, then call the tool again: the agent’s panel there asks for approval.`,
+    `${toolName} may change something, so the user has to approve the call, but no page is open in which they can. Nothing was done. Ask the user to open ${where}, signed in as ${email}, then call the tool again: the agent’s panel there asks for approval.`,
     { data: { tool: toolName, pages: origins } },
   )
 }
