@@ -103,3 +103,26 @@ test('removing a member works while the key-value store is unavailable, and ends
   onTestFinished(() => worker.close())
   await vi.waitFor(async () => expect(await unfinished()).toHaveLength(0))
 })
+
+test('a hundred departures that keep failing don’t keep the next one from finishing', async () => {
+  const app = await useTestService()
+  const organizationId = await app.organization('demo')
+  const last = randomUUID()
+  await app.service.database.asOrg(organizationId, async (sql) => {
+    await sql`
+      insert into departures (organization_id, person_id, created_at)
+      select current_organization(), gen_random_uuid(), now() - interval '1 hour' from generate_series(1, 100)`
+    await sql`insert into departures (organization_id, person_id) values (current_organization(), ${last})`
+  })
+  const step = async (_: unknown, __: string, personId: string) => {
+    if (personId !== last) throw new Error('This keeps failing')
+  }
+  const worker = createDepartures(app.service, [step], 20)
+  onTestFinished(() => worker.close())
+  await vi.waitFor(async () => {
+    const left = await app.service.database.asFinisher(
+      (sql) => sql<{ person_id: string }>`select person_id from departures`,
+    )
+    expect(left.map(({ person_id }) => person_id)).not.toContain(last)
+  })
+})

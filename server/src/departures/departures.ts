@@ -30,12 +30,16 @@ const mostAtOnce = 100
 export function createDepartures(service: Service, steps: readonly Step[], everyMs = finishEveryMs): Departures {
   const { changes, database, log } = service
 
+  /** Those that failed here since the last round that had none left: a round begins with the others. */
+  let failed = new Set<string>()
+
   async function finish(organizationId: string, personId: string): Promise<void> {
     try {
       changes.announce(topics.endUser(personId), topics.user(personId))
       for (const step of steps) await step(service, organizationId, personId)
       await database.asOrg(organizationId, (sql) => sql`delete from departures where person_id = ${personId}`)
     } catch (error) {
+      failed.add(`${organizationId}:${personId}`)
       log.warn({ err: error }, 'Could not finish a departure; retrying later')
     }
   }
@@ -44,8 +48,12 @@ export function createDepartures(service: Service, steps: readonly Step[], every
     try {
       const unfinished = await database.asFinisher(
         (sql) => sql<{ organization_id: string; person_id: string }>`
-          select organization_id, person_id from departures order by created_at limit ${mostAtOnce}`,
+          select organization_id, person_id from departures
+          where organization_id || ':' || person_id <> all(${[...failed]}::text[])
+          order by created_at limit ${mostAtOnce}`,
       )
+      // The next round tries them again.
+      if (unfinished.length < mostAtOnce) failed = new Set()
       for (const { organization_id, person_id } of unfinished) await finish(organization_id, person_id)
     } catch (error) {
       log.warn({ err: error }, 'Could not list unfinished departures')

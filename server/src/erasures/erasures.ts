@@ -43,6 +43,8 @@ export function createErasures(
 ): Erasures {
   const { database, log } = service
   const underWay = new Map<string, Promise<void>>()
+  /** Those that failed here since the last round that had none left: a round begins with the others. */
+  let failed = new Set<string>()
   const closing = new AbortController()
 
   function attempt(pending: Pending): Promise<void> {
@@ -50,9 +52,10 @@ export function createErasures(
     const work =
       underWay.get(organizationId) ??
       eraseOrganization(service, pending, closing.signal)
-        .catch((error) =>
-          log.warn({ err: error, organization: organizationId }, 'Could not erase an organization; retrying'),
-        )
+        .catch((error) => {
+          failed.add(organizationId)
+          log.warn({ err: error, organization: organizationId }, 'Could not erase an organization; retrying')
+        })
         .finally(() => underWay.delete(organizationId))
     underWay.set(organizationId, work)
     return work
@@ -63,8 +66,11 @@ export function createErasures(
       const pending = await database.asService(
         (sql) => sql<Pending>`
           select id as "erasureId", pending_id as "organizationId" from organization_erasures
-          where pending_id is not null order by requested_at limit ${mostAtOnce}`,
+          where pending_id is not null and pending_id <> all(${[...failed]}::uuid[])
+          order by requested_at limit ${mostAtOnce}`,
       )
+      // The next round tries them again.
+      if (pending.length < mostAtOnce) failed = new Set()
       for (const one of pending) await attempt(one)
     } catch (error) {
       log.warn({ err: error }, 'Could not list the organizations to erase; retrying')
