@@ -214,7 +214,7 @@ describe('a migration', () => {
 
   test('to a row per tool call keeps every record of the batches, and no address', async () => {
     const { owner, client } = await makeDatabase()
-    await (await makeRelease({}, '0046'))(owner, secrets)
+    await (await makeRelease({}, '0048'))(owner, secrets)
     const [auditKey] = auditKeys(secrets)
     const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
     onTestFinished(() => database.close())

@@ -69,7 +69,7 @@ const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<voi
     const { rows } = await client.query<{ id: string }>('select id from organizations')
     for (const { id } of rows) await retireAuditKeys(client, secrets, id, [plainHash])
   },
-  '0047_tool_call_records.sql': unpackToolCalls,
+  '0049_tool_call_records.sql': unpackToolCalls,
 }
 
 async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<string[]> {
