@@ -4,7 +4,7 @@ import type { Service } from '../foundation/service.ts'
 import { Failure } from '../lib/errors.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { Chunk } from '../run-feeds/chunks.ts'
-import { portionsOf } from '../run-feeds/portions.ts'
+import { portionLength, portionsOf } from '../run-feeds/portions.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker, Viewer } from '../runs/runs.ts'
 import { type AboutAgent, describeAgent } from './about.ts'
@@ -12,6 +12,7 @@ import { createChatLimits } from './chat-limits.ts'
 import { rateMessage, readMessages } from './history.ts'
 import { Outbox } from './outbox.ts'
 import { changeThread, deleteThread, listThreads } from './own-threads.ts'
+import { SendingRoom } from './sending-room.ts'
 
 type ChatMessage = Extract<ClientMessage, { type: `chat/${string}` }>
 
@@ -23,6 +24,8 @@ export interface ChatClient {
   say(message: ServerMessage): void
   /** Resolves once the connection has taken the message: with false if it is closed. */
   deliver(message: ServerMessage): Promise<boolean>
+  /** Closes the socket, because there is no room for what it would get. The page may reconnect soon. */
+  comeBack(reason: string): void
   /** Ends the session of a client that sends far more than it may. */
   flooded(): void
 }
@@ -48,11 +51,12 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
   const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
   const busy = new WeakMap<ChatClient, number>()
   const outboxes = new WeakMap<ChatClient, Outbox>()
+  const room = new SendingRoom()
   const gone = new WeakSet<ChatClient>()
 
   /** Shows the thread's runs to the session, in place of another thread's. */
   async function show(client: ChatClient, threadId: string, have: Parameters<Runs['watch']>[3]) {
-    const viewer = viewerOf(client, outboxOf(client), threadId, links)
+    const viewer = viewerOf(client, { outbox: outboxOf(client), room }, threadId, links)
     const { run, end } = await runs.watch(client.speaker(), threadId, viewer, have)
     shown.get(client)?.end()
     const endAll = () => {
@@ -201,7 +205,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
 /** Shows a thread's runs to a client. What comes after something long waits until that is sent. */
 function viewerOf(
   client: ChatClient,
-  outbox: Outbox,
+  { outbox, room }: { outbox: Outbox; room: SendingRoom },
   thread_id: string,
   links: ConnectLinks,
 ): Viewer & { end(): void } {
@@ -209,8 +213,17 @@ function viewerOf(
   const isOver = () => hasEnded
 
   function pass(messages: readonly ServerMessage[]): void {
-    if (messages.length > 1 || !outbox.isEmpty) void outbox.send({ messages, isOver })
-    else for (const message of messages) client.say(message)
+    const [message, ...more] = messages
+    if (more.length > 0) sendLong(messages)
+    else if (!outbox.isEmpty) void outbox.send({ messages, isOver })
+    else if (message) client.say(message)
+  }
+
+  function sendLong(messages: readonly ServerMessage[]): void {
+    const { organization_id: organizationId, end_user } = client.speaker().holder
+    const free = room.take({ organizationId, isVisitor: !end_user }, messages.length * portionLength)
+    if (free) void outbox.send({ messages, isOver }).finally(free)
+    else client.comeBack('Too many long conversations are being sent')
   }
 
   return {

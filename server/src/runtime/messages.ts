@@ -33,7 +33,7 @@ export class ProtocolError extends Error {
 /** How long such a client waits before it tries again. */
 const afterSlownessMs = 5_000
 
-/** Thrown when a client doesn't read its messages fast enough. */
+/** Thrown when a client doesn't read its messages fast enough, or there is no room for more. */
 export class TooSlow extends Error {}
 
 export function readMessage(data: RawData): ClientMessage {
@@ -58,14 +58,14 @@ export function closeFailed(
   socket: RuntimeSocket,
   error: unknown,
 ): void {
-  const farewell = describe(error)
+  const farewell = describeFailure(error)
   if (farewell.code === 'internal_error') log.error({ err: error }, 'Could not handle a message on a socket')
   metrics.countRefusal('runtime', farewell.code)
   if (socket.session) socket.session.end(farewell)
   else socket.endWith(farewell)
 }
 
-function describe(error: unknown): Farewell {
+export function describeFailure(error: unknown): Farewell {
   if (error instanceof TooSlow) return { code: 'too_slow', reason: error.message, retryAfterMs: afterSlownessMs }
   if (error instanceof OverLimit) return { code: 'over_limit', reason: error.message }
   if (error instanceof ProtocolError) return { code: 'protocol_error', reason: error.message }

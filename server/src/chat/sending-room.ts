@@ -1,0 +1,33 @@
+const mebibyte = 1024 * 1024
+/** Characters that wait until clients have read what was sent before. One long run can have ten million. */
+const mostWaiting = { visitors: 32 * mebibyte, organization: 64 * mebibyte, node: 256 * mebibyte }
+
+interface Recipient {
+  organizationId: string
+  isVisitor: boolean
+}
+
+/** The memory for long runs that are being sent. Each organization, and its visitors together, have a share of it. */
+export class SendingRoom {
+  readonly #taken = new Map<string, number>()
+
+  /** Returns a function that frees the room. Undefined if there isn't enough. */
+  take({ organizationId, isVisitor }: Recipient, length: number): (() => void) | undefined {
+    const limits = new Map([
+      [`organization ${organizationId}`, mostWaiting.organization],
+      ['node', mostWaiting.node],
+    ])
+    if (isVisitor) limits.set(`visitors ${organizationId}`, mostWaiting.visitors)
+    for (const [key, most] of limits) if (this.#of(key) + length > most) return undefined
+    for (const key of limits.keys()) this.#taken.set(key, this.#of(key) + length)
+    return () => {
+      for (const key of limits.keys()) {
+        const rest = this.#of(key) - length
+        if (rest > 0) this.#taken.set(key, rest)
+        else this.#taken.delete(key)
+      }
+    }
+  }
+
+  #of = (key: string): number => this.#taken.get(key) ?? 0
+}
