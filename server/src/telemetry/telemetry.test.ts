@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openChat } from '../../test/chat.ts'
 import { type Collector, type ReceivedSpan, startCollector } from '../../test/collector.ts'
-import { offer, type Page } from '../../test/page.ts'
+import { answerWith, startInterceptor } from '../../test/interceptor.ts'
+import { offer, openPage, type Page } from '../../test/page.ts'
 import { type Script, type ScriptedModel, startScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
 
@@ -335,6 +336,44 @@ test('contents are sent if the operator switches that on, and metrics in any cas
     },
     { name: 'gen_ai.client.operation.duration', unit: 's', histogram: { points: [{ attributes: about, count: 2n }] } },
   ])
+})
+
+test('contents that are sent have no credentials, and no result that the governance provider withheld', async () => {
+  const own = await startOwnCollector()
+  const { url: interceptor_url, asked } = await startInterceptor(({ id, method, params }, response) => {
+    const isBlocked = JSON.stringify([method, params]).includes('withheld canary')
+    return answerWith(isBlocked ? { status: 'failure', message: 'Not this', violations: [] } : { status: 'success', violations: [] })(
+      { jsonrpc: '2.0', id, method, params },
+      response,
+    )
+  })
+  const env = {
+    ...settings(own.url),
+    MODEL_KEY: 'key-canary-of-the-model',
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'true',
+  }
+  const seen: string[] = []
+  await converseElsewhere(env, async (where) => {
+    const token = await where.tokenFor('admin@demo.test', 'demo')
+    const governance = { interceptor_url, interceptor_name: 'p', api_key: 'key-canary-of-the-policy', is_enabled: true }
+    const { status } = await where.request('PATCH', '/governance/providers/config', { token, body: governance })
+    expect(status).toBe(200)
+    model.follow(callThenAnswer)
+    const ticket = await where.ticket(member)
+    seen.push(token, ticket)
+    const page = await openPage(where.local, ticket)
+    await offerReading(page, 'read_cart')
+    seen.push(page.ready.resume_secret)
+    page.answer(() => 'withheld canary')
+    const chat = openChat(page)
+    const { calls } = await chat.rest(await chat.say('How full is it?'), 'succeeded')
+    expect(calls[0]?.error).toMatch(/\S/)
+  })
+  expect(asked.length).toBeGreaterThan(0)
+  const sent = Buffer.concat(own.requests.map(({ body }) => body)).toString()
+  expect(sent).toContain('How full is it?')
+  const canaries = ['withheld canary', 'key-canary-of-the-model', 'key-canary-of-the-policy', 'member@demo.test']
+  for (const secret of [...canaries, ...seen]) expect(sent).not.toContain(secret)
 })
 
 test.each([
