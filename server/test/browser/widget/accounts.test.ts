@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { usePage } from '../chromium.ts'
-import { type ChatSite, launcher, press, see, startChatSite, write } from './chat-site.ts'
+import { type ChatSite, choose, launcher, press, see, startChatSite, write } from './chat-site.ts'
 import { frameOf } from './shop.ts'
 
 /** Another installation is the third party, with a real MCP endpoint and authorization server. */
@@ -51,6 +51,7 @@ test('a user connects an account from the chat in a new tab, and continues', asy
   site.expect({ calls: [{ name: 'third_get_profile', args: {} }] }, { text: ['You are an admin.'] })
   await press(page, 'Continue')
   await see(page, 'I’ve connected third.')
+  await choose(page, 'Allow once')
   await see(page, 'You are an admin.')
   expect(await offer(page).count(), 'the offer is gone').toBe(0)
   expect(JSON.stringify(site.model.requests.at(-1)?.messages)).toContain('admin@other.test')

@@ -66,6 +66,10 @@ test.each(['pip', 'inline', 'fullscreen'] as const)('a whole conversation in %s 
   await asking.getByRole('textbox', { name: 'Amount' }).fill('90')
   expect(await done(page), 'nothing runs without approval').toEqual([])
   await choose(page, 'Allow once')
+  const whoami = frameOf(page).getByRole('region', { name: 'Allow “whoami”?' })
+  await whoami.getByText(/Which tool the agent uses can tell http\S+ something about it\.$/).waitFor()
+  await whoami.getByText('More options').click()
+  await choose(page, 'Always without input, in this conversation')
 
   await see(page, 'I refunded order seven, and now')
   expect(await done(page)).toEqual(['Refunded 90 for order 7'])
