@@ -634,13 +634,13 @@ export interface paths {
         get: operations["getFrameSignIn"];
         /**
          * Set the client with which end users confirm their browsers
-         * @description Register an application at the identity provider that your pages use, with the redirect URI from the response, and enter it here. Its ID tokens must have the same `sub` as those of your pages; at providers with a `sub` per application, such as Entra ID, use the application of your pages. The client is bound to the current issuer: after you change the issuer, enter it again. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         * @description Register an application at the identity provider that your pages use, with the redirect URI from the response, and enter it here. Its ID tokens must have the same `sub` as those of your pages; at providers with a `sub` per application, such as Entra ID, use the application of your pages. The client is bound to the current issuer: after you change the issuer, enter it again. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         put: operations["setFrameSignIn"];
         post?: never;
         /**
          * Delete the client with which end users confirm their browsers
-         * @description Browsers that are confirmed stay confirmed until they expire or you remove them. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         * @description Browsers that are confirmed stay confirmed until they expire or you remove them. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         delete: operations["deleteFrameSignIn"];
         options?: never;

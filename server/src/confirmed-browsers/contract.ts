@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { usersDecideAccess } from '../foundation/caller.ts'
+import { usersDecideTrust } from '../foundation/caller.ts'
 import { operation } from '../foundation/operation.ts'
 import { Id, Success, Timestamp } from '../foundation/shapes.ts'
 
@@ -44,7 +44,7 @@ export const setFrameSignIn = operation({
   id: 'setFrameSignIn',
   method: 'put',
   path: '/identity-providers/frame-sign-in',
-  usersOnly: usersDecideAccess,
+  usersOnly: usersDecideTrust,
   summary: 'Set the client with which end users confirm their browsers',
   description:
     'Register an application at the identity provider that your pages use, with the redirect URI from the response, and enter it here. Its ID tokens must have the same `sub` as those of your pages; at providers with a `sub` per application, such as Entra ID, use the application of your pages. The client is bound to the current issuer: after you change the issuer, enter it again.',
@@ -75,7 +75,7 @@ export const deleteFrameSignIn = operation({
   id: 'deleteFrameSignIn',
   method: 'delete',
   path: '/identity-providers/frame-sign-in',
-  usersOnly: usersDecideAccess,
+  usersOnly: usersDecideTrust,
   summary: 'Delete the client with which end users confirm their browsers',
   description: 'Browsers that are confirmed stay confirmed until they expire or you remove them.',
   response: FrameSignIn,
