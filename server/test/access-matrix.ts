@@ -57,11 +57,12 @@ export const endUserEnds = [
 const endUsers: Table = {
   who: 'an end user',
   ways: endUserWays,
-  ends: endUserEnds,
+  ends: [...endUserEnds, 'a merge with the end user they were before'],
   inapplicable: {
     'a widget ID token': { 'the removal of the member who previews': 'Their access doesn’t depend on a member.' },
     'a preview in the dashboard': {
       'a change of the identity provider': 'The member’s sign-in vouches for them, not the provider.',
+      'a merge with the end user they were before': 'Only end users of a provider are carried over.',
     },
   },
   walk: { file: 'server/test/end-user-access-walk.test.ts', ways: endUserWays, ends: endUserEnds },

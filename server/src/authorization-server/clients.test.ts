@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { inject } from 'light-my-request'
 import * as oauth from 'openid-client'
@@ -240,6 +243,57 @@ describe('an unauthenticated visitor', () => {
     expect(await authenticate('50 minutes')).toBe('invalid_grant')
     expect(await authenticate('2 hours')).toBe('invalid_client')
   })
+})
+
+test('in production, strangers’ addresses of keys can’t reach a private network that the operator has allowed', async () => {
+  let asked = 0
+  const inside = createServer((_, response) => {
+    asked += 1
+    response.end('{"keys":[]}')
+  }).listen(0, '127.0.0.1')
+  await once(inside, 'listening')
+  onTestFinished(() => void inside.close())
+  const address = `http://127.0.0.1:${(inside.address() as AddressInfo).port}/jwks`
+  const { privateKey } = await generateKeyPair('ES256')
+
+  /** Whether the token endpoint asked for the keys of a client that a stranger registered. */
+  async function isAsked(env: Record<string, string>): Promise<boolean> {
+    const server = await useHttpService({ INLAY_ALLOWED_PRIVATE_NETWORKS: '127.0.0.0/8', ...env })
+    const issuer = env.INLAY_PUBLIC_URL ?? server.url
+    const registered = await fetch(`${server.local}/oauth/register`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        redirect_uris: [webUri],
+        token_endpoint_auth_method: 'private_key_jwt',
+        token_endpoint_auth_signing_alg: 'ES256',
+        jwks_uri: address,
+      }),
+    })
+    const { client_id } = (await registered.json()) as { client_id: string }
+    const assertion = await new SignJWT()
+      .setProtectedHeader({ alg: 'ES256' })
+      .setIssuer(client_id)
+      .setSubject(client_id)
+      .setAudience(issuer)
+      .setJti('once')
+      .setIssuedAt()
+      .setExpirationTime('1 minute')
+      .sign(privateKey)
+    asked = 0
+    await fetch(`${server.local}/oauth/token`, {
+      method: 'POST',
+      body: new URLSearchParams({
+        grant_type: 'refresh_token',
+        refresh_token: 'x',
+        client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+        client_assertion: assertion,
+      }),
+    })
+    return asked > 0
+  }
+  expect(await isAsked({}), 'in development, for programs on this computer').toBe(true)
+  expect(await isAsked({ INLAY_PUBLIC_URL: 'https://inlay.example.com' })).toBe(false)
 })
 
 async function useHttpService(env: Record<string, string>): Promise<HttpService> {

@@ -134,7 +134,7 @@ describe('after a change of the provider', () => {
     expect(await come(former, 'a-1', 'Ann@acme.example'), 'carried over, so somebody new').not.toBe(ann)
   })
 
-  test('usage moves along, and access as the end user who had come meanwhile ends', async () => {
+  test('an end user who came by a widget ID token loses access by a merge with the end user they were before', async () => {
     await trust(former)
     const ann = await come(former, 'a-1')
     await trust(current)

@@ -27,9 +27,13 @@ export async function offersClientDocuments({ kv, config }: Service): Promise<bo
   return (await kv.get(outcomeKey)) !== 'unreachable'
 }
 
-/** Fetches a document that a client named: its metadata, or its keys. */
+/**
+ * Fetches a document that a client named: its metadata, or its keys. Anybody can name one, so in production the private
+ * networks that the operator allowed for administrators' addresses stay closed.
+ */
 export async function fetchDocument(service: Service, address: string | URL, init: RequestInit): Promise<Response> {
-  const { fetch, log } = service
+  const { config, log } = service
+  const fetch = config.mode === 'production' ? service.publicFetch : service.fetch
   try {
     const response = await fetch(address, init)
     await noteReached(service)
