@@ -5,6 +5,7 @@ import { type HttpService, startHttpService } from '../../test/http-server.ts'
 import { begin, exchange } from '../../test/oauth-client.ts'
 import { newEmail } from '../../test/sample-helpers.ts'
 import { type SmtpServer, startSmtp } from '../../test/smtp.ts'
+import { foundOrganization } from '../organizations/organizations.ts'
 import { addLocalUser, insertLocalUser } from '../users/local-accounts.ts'
 import { hashPassword } from '../users/passwords.ts'
 
@@ -135,15 +136,20 @@ describe('a forgotten password', () => {
   test('verifies the address, because only its owner has the link', async () => {
     const email = newEmail()
     const passwordHash = await hashPassword(password)
-    await app.service.database.asService((sql) =>
-      insertLocalUser(sql, { email, name: 'Ivy', passwordHash, isVerified: false }),
+    const founder = await app.service.database.asService((sql) =>
+      insertLocalUser(sql, { email, name: 'Mallory', passwordHash, isVerified: false }),
     )
+    await foundOrganization(app.service, { name: 'Made before', founder })
     await forget(email)
-    await setPassword(await open(await linkTo(email)))
+    const { text } = await setPassword(await open(await linkTo(email)))
     const [user] = await app.service.database.asService(
-      (sql) => sql<{ email_verified: boolean }>`select email_verified from users where email = ${email}`,
+      (sql) => sql<{ email_verified: boolean; name: string }>`
+        select email_verified, name from users where email = ${email}`,
     )
-    expect(user).toEqual({ email_verified: true })
+    expect(user, 'without the name that someone else chose').toEqual({ email_verified: true, name: email })
+    expect(text, 'what was done before is shown').toContain('Made before (made-before), as an admin')
+    await forget(email)
+    expect((await setPassword(await open(await linkTo(email, 2)))).text, 'once').not.toContain('Made before')
   })
 
   test('is recorded for the user’s organizations', async () => {

@@ -1,12 +1,14 @@
 import { type Context, Hono } from 'hono'
 import { z } from 'zod'
 import type { Service } from '../foundation/service.ts'
+import type { Role } from '../foundation/shapes.ts'
 import type { NodeEnv } from '../http/browser-session.ts'
 import { limitForm, ownPagesOnly, problemText, readForm, tokenField } from '../http/forms.ts'
 import { escapeHtml, page, pageHeaders } from '../http/pages.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { writePasswordReset } from '../mail/messages.ts'
 import { isMailLeft, queueMail } from '../mail/outbox.ts'
+import { roleText } from '../organizations/invitation-pages.ts'
 import { oneTime } from '../stores/one-time.ts'
 import { changePassword, findLocalAccount, type LocalAccount } from '../users/local-accounts.ts'
 import { newPasswordField, passwordProblem } from '../users/password-rules.ts'
@@ -54,16 +56,34 @@ export function servePasswordPages(service: Service): Hono<NodeEnv> {
       passwordProblem(password, owner) ?? (password === repeated ? undefined : 'The passwords don’t match.')
     if (problem) return show(c, 400, 'Choose a password', form(token, problem))
     const account = (await link.take(service.kv, token)) ?? (await reset.take(service.kv, token))
-    if (!account || !(await changePassword(service, account, password))) return showInvalid(c)
+    const outcome = account && (await changePassword(service, account, password))
+    if (!account || !outcome) return showInvalid(c)
+    const places = outcome === 'proven' ? await listPlaces(service, account) : ''
     return show(
       c,
       200,
       'Done',
-      '<h1>Your password is set</h1><p>You’ve been signed out everywhere. Return to the app that you want to use and sign in with your email address and the new password.</p><p><a class="button" href="/">Continue to Inlay</a></p>',
+      `<h1>Your password is set</h1><p>You’ve been signed out everywhere. Return to the app that you want to use and sign in with your email address and the new password.</p>${places}<p><a class="button" href="/">Continue to Inlay</a></p>`,
     )
   })
   if (service.config.mail) serveForgottenPasswords(app, service)
   return app
+}
+
+/** Somebody else may have set up the account with a link that wasn't mailed, and joined or created organizations. */
+async function listPlaces({ database }: Service, { id }: LinkedAccount): Promise<string> {
+  const places = await database.asUser(
+    id,
+    (sql) => sql<{ name: string; slug: string; role: Role }>`
+      select o.name, o.slug, m.role from members m join organizations o on o.id = m.organization_id
+      where m.user_id = ${id} order by m.created_at, m.id limit 100`,
+  )
+  if (places.length === 0) return ''
+  const list = places.map(
+    ({ name, slug, role }) => `<li>${escapeHtml(name)} (${escapeHtml(slug)}), as ${roleText(role)}</li>`,
+  )
+  return `<p>Your address hadn’t been verified until now, so someone else may have used this account. We’ve removed its name, passkeys and authenticator app. It’s a member of these organizations:</p><ul>${list.join('')}</ul>
+    <p>If you don’t want to be a member of one of them, sign in, open it, and choose <strong>Members</strong>, then <strong>Leave</strong>. If you’re its last admin, delete it under <strong>Settings</strong>.</p>`
 }
 
 const readLink = async ({ kv }: Service, token: string): Promise<LinkedAccount | undefined> =>

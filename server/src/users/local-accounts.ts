@@ -71,16 +71,17 @@ type KnownPassword = Pick<LocalAccount, 'id' | 'password_hash'>
 
 /**
  * Ends all sessions of the user, and verifies the address: the link to set a password only goes to its owner. Returns
- * false if another password was set since the account was read.
+ * false if another password was set since the account was read. `proven` means that the address wasn't verified before:
+ * somebody else may have used the account, so their choice of a name goes, and the owner should see the memberships.
  */
 export async function changePassword(
   { database, changes }: Pick<Service, 'database' | 'changes'>,
   account: KnownPassword,
   password: string,
-): Promise<boolean> {
-  const isChanged = await storePassword(database, account, password, { endedSessions: 1 })
-  if (isChanged) changes.announce(topics.user(account.id))
-  return isChanged
+): Promise<'changed' | 'proven' | false> {
+  const outcome = await storePassword(database, account, password, { endedSessions: 1 })
+  if (outcome) changes.announce(topics.user(account.id))
+  return outcome
 }
 
 /** Hashes the same password again with the current parameters. */
@@ -92,13 +93,14 @@ async function storePassword(
   { id, password_hash }: KnownPassword,
   password: string,
   { endedSessions }: { endedSessions: 0 | 1 },
-): Promise<boolean> {
+): Promise<'changed' | 'proven' | false> {
   const fresh = await hashPassword(password)
   return database.asService(async (sql) => {
     const changed = await sql<{ was_verified: boolean }>`
       update users
       set password_hash = ${fresh}, session_generation = session_generation + ${endedSessions}, updated_at = now(),
-          email_verified = email_verified or ${endedSessions === 1}
+          email_verified = email_verified or ${endedSessions === 1},
+          name = case when email_verified or ${endedSessions === 0} then name else email end
       where id = ${id} and issuer = ${localIssuer} and password_hash is not distinct from ${password_hash}
       returning (select email_verified from users before where before.id = users.id) as was_verified`
     // Somebody else may have set up the account, and could otherwise keep its owner out.
@@ -107,6 +109,7 @@ async function storePassword(
       await sql`delete from passkeys where user_id = ${id}`
     }
     if (changed.length > 0 && endedSessions) await recordForUser(sql, id, { action: 'user.password_changed' })
-    return changed.length > 0
+    if (changed.length === 0) return false
+    return endedSessions && changed[0]?.was_verified === false ? 'proven' : 'changed'
   })
 }
