@@ -275,6 +275,8 @@ for (const [way, end] of cellsOf(table)) {
     if (end === 'deletion of the organization') return
     const other = (await app.request('GET', '/publishable-keys', { token: outside })).status
     expect(other, 'in another organization').toBe(200)
+    // Automatic join is only for users without a membership anywhere.
+    await app.service.database.asOrg(elsewhere.id, (sql) => sql`delete from members where user_id = ${user.id}`)
     await singleSignOn(organization, user.email)
     if (end === 'leaving' || end === 'removal by an administrator') {
       await inDirectory(organization, user.email, { role: 'member' })
