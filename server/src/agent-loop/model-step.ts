@@ -10,7 +10,7 @@ import { chooseSummarized } from '../prompts/compaction.ts'
 import { writeInstructions } from '../prompts/instructions.ts'
 import { toFunctionTool, writePrompt } from '../prompts/prompt.ts'
 import { type Chunk, describeStory, steeringChunk, textId } from '../run-feeds/chunks.ts'
-import { Stopped } from '../runs/leases.ts'
+import { LeaseLost, Stopped } from '../runs/leases.ts'
 import type { Conversation, MessageRow, RunStory } from '../runs/rows.ts'
 import type { ToolCallRow } from '../runs/run.ts'
 import type { GrowingText } from '../runs/text-saver.ts'
@@ -226,12 +226,13 @@ async function ask(parts: RunParts, work: Work, step: Step, model: Model): Promi
       ? noTokens
       : await measureTokens(undefined, step.prompt, written, call.maxOutputTokens)
     const isStopped = lease.signal.reason instanceof Stopped
+    const isEnded = lease.signal.aborted && !(lease.signal.reason instanceof LeaseLost)
     const failed = lease.signal.aborted ? undefined : parts.models.explain(error, model)
     const failure = isStopped ? undefined : (failed?.reason ?? 'interrupted')
     trace?.end({ ...reply, tokens: usage, finish: isStopped ? 'stopped' : 'error', failure })
     await lease.write(async (sql) => {
-      // What the user saw before the run was ended stays.
-      if (lease.signal.aborted) await saveStep(sql, growing, reply.text, isStopped ? 'stopped' : 'failed')
+      // What the user saw before the run was ended stays. Another node that takes the run over begins the step again.
+      if (isEnded) await saveStep(sql, growing, reply.text, isStopped ? 'stopped' : 'failed')
       await settleModelCall(sql, run, call, usage, isStopped ? 'stopped' : `failed: ${failure}`)
     })
     if (!failed) throw error
