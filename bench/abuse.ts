@@ -1,10 +1,15 @@
 // Measures what an attacker can cost a server, and how long access lasts after it was revoked.
 //
 //   node bench/abuse.ts [--only=<text>] [--checkout=<folder of another version, with its dependencies installed>]
+//   node bench/abuse.ts --only=others [--runs=3] [--length=60] [--before=<folder of another version>]
+//
+// The second table says what other organizations notice of an attack. The attack, a member of another organization and a
+// health check are processes of their own. Runs with and without the attack take turns, and so do both versions.
 //
 // Every attack is bounded in count and time, and has its own server on this machine's loopback. To compare versions,
 // run it in two checkouts, or with --checkout.
 
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, statSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -12,7 +17,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { WebSocket } from 'ws'
-import { options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
+import { inEarlierVersion, options, peer, quantile, residentOf, startInlay, stopAll } from './load.ts'
 
 type Inlay = Awaited<ReturnType<typeof startInlay>>
 
@@ -248,12 +253,130 @@ const attacks: [name: string, run: (inlay: Inlay) => Promise<string>][] = [
   ],
 ]
 
+// --- what others notice
+
+interface Seen {
+  /** Response times of a member of another organization, in milliseconds, from when a request was due. */
+  times: number[]
+  /** Responses other than 200, by status; 0 without a response. */
+  failures: [status: number, count: number][]
+  longestCheck: number
+  longestDelay: number
+}
+
+/** The kinds of `abuse-peers/attack.ts`. Organizations don't allow visitors unless they say so. */
+const attacksOnOthers = [
+  { kind: 'chat/decide', allowsVisitors: false },
+  { kind: 'chat/messages', allowsVisitors: true },
+  { kind: 'tools/changed', allowsVisitors: true },
+  { kind: 'hostile models', allowsVisitors: true },
+  { kind: 'AG-UI bodies', allowsVisitors: true },
+]
+
+async function begin(file: string, more: Record<string, unknown>): Promise<ChildProcess> {
+  const child = fork(new URL(`abuse-peers/${file}.ts`, import.meta.url), [JSON.stringify(more)], { stdio: 'ignore' })
+  await once(child, 'message')
+  return child
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+}
+
+/** Everything since the last time. */
+async function report(neighbour: ChildProcess): Promise<Pick<Seen, 'times' | 'failures'>> {
+  const response = once(neighbour, 'message')
+  neighbour.send('report')
+  return (await response)[0]
+}
+
+/** The longest delay of the event loop since the metrics were last read, in milliseconds. */
+async function readDelay(port: number): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  return Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(metrics)?.[1]) * 1000
+}
+
+async function startAttacked(kind: string, allowsVisitors: boolean) {
+  const model = await peer('./abuse-peers/hostile-model.ts')
+  const settings = { MODEL_URL: `http://127.0.0.1:${model.port}/v1`, MODEL_NAME: 'bench' }
+  const inlay = await startInlay(`others-${kind.replaceAll(/\W/g, '-')}`, settings)
+  const { key } = await makeKey(inlay)
+  await inlay.call('PATCH', '/agent/config', { anonymous: { is_enabled: allowsVisitors, runs_per_minute: 60 } })
+  const { port } = inlay
+  const token = await inlay.tokenOf('other')
+  const path = '/api/organizations/current/members'
+  const member = await begin('neighbour', { port, path, token, perSecond: 10 })
+  const check = await begin('neighbour', { port, path: '/healthz', perSecond: 10 })
+  const watch = async (milliseconds: number): Promise<Seen> => {
+    await Promise.all([report(member), report(check), readDelay(port)])
+    await sleep(milliseconds)
+    const [seen, checks, longestDelay] = await Promise.all([report(member), report(check), readDelay(port)])
+    return { ...seen, longestCheck: Math.max(...checks.times), longestDelay }
+  }
+  return {
+    /** Without and with the attack. */
+    async measure(milliseconds: number): Promise<[alone: Seen, under: Seen]> {
+      const alone = await watch(milliseconds)
+      const attack = await begin('attack', { kind, port, key })
+      await sleep(2_000)
+      const under = await watch(milliseconds)
+      await end(attack)
+      await sleep(3_000)
+      return [alone, under]
+    },
+    stop: () => Promise.all([end(member), end(check)]),
+  }
+}
+
+function describe(seen: Seen[]): string {
+  const times = seen.flatMap((each) => each.times)
+  const whole = [quantile(times, 0.5), quantile(times, 0.99), Math.max(...times)]
+  const longest = [
+    Math.max(...seen.map((each) => each.longestCheck)),
+    Math.max(...seen.map((each) => each.longestDelay)),
+  ]
+  const failed = seen.flatMap(({ failures }) => failures)
+  const byStatus = [...Map.groupBy(failed, ([status]) => status)].map(
+    ([status, all]) => `${all.reduce((sum, [, count]) => sum + count, 0)} × ${status || 'none'}`,
+  )
+  return [...[...whole, ...longest].map((value) => value.toFixed(0)), byStatus.join(', ') || 0].join(' | ')
+}
+
+async function compareOthers(kind: string, allowsVisitors: boolean): Promise<void> {
+  const start = () => startAttacked(kind, allowsVisitors)
+  const before = await inEarlierVersion(start)
+  const servers = [...(before ? [{ name: 'before', server: before }] : []), { name: 'now', server: await start() }].map(
+    (each) => ({ ...each, seen: [[], []] as [Seen[], Seen[]] }),
+  )
+  for (let run = 0; run < Number(options.runs); run += 1) {
+    for (const { server, seen } of run % 2 ? servers.toReversed() : servers) {
+      const [alone, under] = await server.measure(Number(options.length) * 1000)
+      seen[0].push(alone)
+      seen[1].push(under)
+    }
+  }
+  for (const { name, server, seen } of servers) {
+    for (const [index, phase] of ['without', 'with'].entries()) {
+      console.log(`| ${kind}, ${name} | ${phase} | ${describe(seen[index] ?? [])} |`)
+    }
+    await server.stop()
+  }
+}
+
 try {
-  console.log('| Attack | Cost |\n| --- | ---: |')
-  for (const [index, [name, run]] of attacks.entries()) {
-    if (!new RegExp(options.only).test(name)) continue
+  const chosen = attacks.filter(([name]) => new RegExp(options.only).test(name))
+  if (chosen.length > 0) console.log('| Attack | Cost |\n| --- | ---: |')
+  for (const [index, [name, run]] of chosen.entries()) {
     console.log(`| ${name} | ${await run(await startInlay(`abuse-${index}`))} |`)
   }
+  const ofOthers = attacksOnOthers.filter(({ kind }) => new RegExp(options.only).test(`others: ${kind}`))
+  if (ofOthers.length > 0) {
+    console.log('\n| Attack | | p50 ms | p99 ms | max ms | longest check ms | longest loop delay ms | not 200 |')
+    console.log('| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |')
+  }
+  for (const { kind, allowsVisitors } of ofOthers) await compareOthers(kind, allowsVisitors)
 } finally {
   await stopAll()
 }

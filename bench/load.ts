@@ -37,6 +37,8 @@ export const { values: options } = parseArgs({
     checkout: { type: 'string' },
     before: { type: 'string' },
     copilotkit: { type: 'string' },
+    runs: { type: 'string', default: '3' },
+    length: { type: 'string', default: '60' },
   },
 })
 const rounds = Number(options.rounds)
@@ -113,17 +115,22 @@ export async function startInlay(store: string, settings: Record<string, string>
     await sleep(100)
     url = /ready on (\S+)/.exec(readFileSync(logFile, 'utf8'))?.[1]
   }
-  const asking = spawn(process.execPath, [inlay, 'token', '--email', 'admin@demo.test', '--org', 'demo'], { env })
-  const token = Buffer.concat(await asking.stdout.toArray())
-    .toString()
-    .trim()
+  /** The token of an administrator of a demo organization. */
+  const tokenOf = async (slug: 'demo' | 'other') => {
+    const who = ['--email', `admin@${slug}.test`, '--org', slug]
+    const asking = spawn(process.execPath, [inlay, 'token', ...who], { env })
+    return Buffer.concat(await asking.stdout.toArray())
+      .toString()
+      .trim()
+  }
+  const token = await tokenOf('demo')
   const call = async <T>(method: string, path: string, body: unknown): Promise<T> => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
     const response = await fetch(`${url}/api${path}`, { method, headers, body: JSON.stringify(body) })
     if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
     return (await response.json()) as T
   }
-  return { pid: child.pid as number, port: Number(new URL(url).port), dataDir, logFile, token, call }
+  return { pid: child.pid as number, port: Number(new URL(url).port), dataDir, logFile, token, tokenOf, call }
 }
 
 export async function startRedis(): Promise<string> {

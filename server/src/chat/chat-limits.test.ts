@@ -28,23 +28,29 @@ const allowVisitors = (is_enabled: boolean) =>
 const decide = () => ({ type: 'chat/decide', call_id: randomUUID(), approved: true, always: false }) as const
 const openVisitor = (visitor_secret: string = randomUUID()) => shop.page(undefined, { hello: { visitor_secret } })
 
-/** A transaction that stays open until the test ends. `ended` resolves if PostgreSQL ends it earlier. */
+/** A transaction that stays open until the test ends. `isOpen` says whether PostgreSQL has ended it before. */
 async function holdOpen(
   begin: (work: (sql: Sql) => Promise<void>) => Promise<void>,
   first: (sql: Sql) => Promise<unknown>,
 ) {
-  const [begun, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [begun, over] = [Promise.withResolvers<Sql>(), Promise.withResolvers<void>()]
   const ended = begin(async (sql) => {
     await first(sql)
-    begun.resolve()
+    begun.resolve(sql)
     await over.promise
   }).catch(() => undefined)
   onTestFinished(async () => {
     over.resolve()
     await ended
   })
-  await begun.promise
-  return { ended: ended.then(() => 'the transaction has ended first') }
+  const { held } = await begun.promise.then((held) => ({ held }))
+  return {
+    isOpen: () =>
+      held`select`.then(
+        () => true,
+        () => false,
+      ),
+  }
 }
 
 /** Visitors of the shop's organization use all connections that they may have. */
@@ -72,34 +78,37 @@ async function flood(page: Page, count: number) {
 test('an answer to a question that isn’t the user’s waits for no lock', async () => {
   const page = await shop.page({ sub: 'impatient' })
   const user = page.ready.user.id
-  const { ended: lock } = await holdOpen(
+  const lock = await holdOpen(
     (work) => database.asOrg(shop.demo, work),
     (sql) => sql`select pg_advisory_xact_lock(hashtextextended('runs:' || current_organization() || ${user}::text, 0))`,
   )
   const refusal = openChat(page).refusal(decide())
-  expect(await Promise.race([refusal, lock])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  expect(await refusal).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  expect(await lock.isOpen()).toBe(true)
 })
 
 test('a request about another user’s thread waits for no lock', async () => {
   const owner = openChat(await shop.page({ sub: 'owner' }))
   await owner.rest(await owner.say('Hello'), 'succeeded')
-  const { ended: lock } = await holdOpen(
+  const lock = await holdOpen(
     (work) => database.asOrg(shop.demo, work),
     (sql) => sql`select from threads where id = ${owner.thread} for update`,
   )
   const other = openChat(await shop.page({ sub: 'other' }))
   for (const type of ['chat/abort', 'chat/delete-thread'] as const) {
     const refusal = other.refusal({ type, thread_id: owner.thread })
-    expect(await Promise.race([refusal, lock])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    expect(await refusal).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    expect(await lock.isOpen()).toBe(true)
   }
   const again = other.refusal({ type: 'chat/send', thread_id: owner.thread, trigger: 'regenerate-message' })
-  expect(await Promise.race([again, lock])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  expect(await again).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  expect(await lock.isOpen()).toBe(true)
 })
 
 test('visitors whose organization doesn’t allow them are refused before the database', async () => {
   await allowVisitors(false)
   const chat = openChat(await openVisitor())
-  const [held] = (await holdVisitorsShare()).map(({ ended }) => ended)
+  const [held] = await holdVisitorsShare()
   const requests = [
     decide(),
     { type: 'chat/messages', thread_id: randomUUID() } as const,
@@ -107,23 +116,26 @@ test('visitors whose organization doesn’t allow them are refused before the da
     { type: 'chat/resume', thread_id: randomUUID() } as const,
   ]
   for (const request of requests) {
-    expect(await Promise.race([chat.refusal(request), held])).toMatchObject({ code: 'SIGN_IN_NEEDED' })
+    expect(await chat.refusal(request)).toMatchObject({ code: 'SIGN_IN_NEEDED' })
+    expect(await held?.isOpen()).toBe(true)
   }
 })
 
 test('while requests of visitors wait for connections, other organizations and the same one’s users and members don’t', async () => {
   const [one, two, user] = [await openVisitor(), await openVisitor(), await shop.page({ sub: 'patient' })]
-  const [held] = (await holdVisitorsShare()).map(({ ended }) => ended)
+  const [held] = await holdVisitorsShare()
   for (const page of [one, two]) {
     for (let sent = 0; sent < 8; sent += 1) page.send({ ...decide(), request_id: `${sent}` })
     await page.settled()
   }
   const other = await shop.tokenFor('admin@other.test', 'other')
   const refusal = openChat(user).refusal(decide())
-  expect(await Promise.race([refusal, held])).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  expect(await refusal).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  expect(await held?.isOpen()).toBe(true)
   for (const token of [shop.admin, other]) {
     const members = shop.request('GET', '/organizations/current/members', { token })
-    expect(await Promise.race([members, held])).toMatchObject({ status: 200 })
+    expect(await members).toMatchObject({ status: 200 })
+    expect(await held?.isOpen()).toBe(true)
   }
   expect((await fetch(`${shop.local}/readyz`)).status).toBe(200)
   expect([...one.unread('chat/error'), ...two.unread('chat/error')], 'they still wait').toEqual([])

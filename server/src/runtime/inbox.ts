@@ -12,7 +12,7 @@ const turnMs = 4
  */
 export const messageRates = {
   socket: { perSecond: 200, atOnce: 4_096 },
-  address: { perSecond: 5_000, atOnce: 50_000 },
+  address: { perSecond: 5_000, atOnce: 20_000 },
   key: { perSecond: 20_000, atOnce: 200_000 },
 } satisfies Record<string, Rate>
 
