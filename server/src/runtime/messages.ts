@@ -58,14 +58,14 @@ export function closeFailed(
   socket: RuntimeSocket,
   error: unknown,
 ): void {
-  const farewell = describeFailure(error)
+  const farewell = farewellFor(error)
   if (farewell.code === 'internal_error') log.error({ err: error }, 'Could not handle a message on a socket')
   metrics.countRefusal('runtime', farewell.code)
   if (socket.session) socket.session.end(farewell)
   else socket.endWith(farewell)
 }
 
-export function describeFailure(error: unknown): Farewell {
+export function farewellFor(error: unknown): Farewell {
   if (error instanceof TooSlow) return { code: 'too_slow', reason: error.message, retryAfterMs: afterSlownessMs }
   if (error instanceof OverLimit) return { code: 'over_limit', reason: error.message }
   if (error instanceof ProtocolError) return { code: 'protocol_error', reason: error.message }

@@ -26,7 +26,7 @@ import type { EndOfAccess, Held, HeldAccess } from '../tickets/held-access.ts'
 import { bearerOf, type TicketHolder } from '../tickets/signed-tickets.ts'
 import { type Refused, readDefinitions } from '../untrusted/definitions.ts'
 import { cleanLine } from '../untrusted/page-text.ts'
-import { describeFailure, type Hello, messageLimits, ProtocolError, TooSlow } from './messages.ts'
+import { farewellFor, type Hello, messageLimits, ProtocolError, TooSlow } from './messages.ts'
 import { PageView } from './page-view.ts'
 import { type Receipts, SessionCalls } from './session-calls.ts'
 import { type Farewell, farewells, type RuntimeSocket } from './socket.ts'
@@ -233,7 +233,7 @@ export class Session implements LocalSource, ChatClient, Held {
   }
 
   comeBack(reason: string): void {
-    this.sendAway(describeFailure(new TooSlow(reason)))
+    this.sendAway(farewellFor(new TooSlow(reason)))
   }
 
   /** Whether the claim has the session's resume secret and the same identity. */
