@@ -120,6 +120,7 @@ const open = {
     'revokePublishableKey',
     'deleteSite',
     'eraseEndUser',
+    'removeConfirmedBrowser',
     'deleteConnector',
     'removeGithubApp',
     'removeGithubInstallation',

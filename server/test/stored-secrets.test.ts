@@ -54,6 +54,15 @@ const moves: Record<string, { field: string; move: () => Promise<TestResponse> }
       return send('PATCH', '/agent/config', { model: model('127.0.0.2:9') })
     },
   },
+  'frame_sign_in.client_secret_sealed': {
+    field: 'client_secret',
+    async move() {
+      await save('PATCH', '/identity-providers/config', trust('http://127.0.0.1:9/one'))
+      await save('PUT', '/identity-providers/frame-sign-in', { client_id: 'inlay', client_secret: 'for-this-issuer' })
+      await save('PATCH', '/identity-providers/config', trust('http://127.0.0.1:9/two'))
+      return send('PUT', '/identity-providers/frame-sign-in', { client_id: 'inlay' })
+    },
+  },
   'sign_in_providers.client_secret_sealed': {
     field: 'client_secret',
     async move() {

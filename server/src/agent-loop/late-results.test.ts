@@ -251,6 +251,7 @@ describe('the result of a call whose outcome was unknown', { timeout: 60_000 }, 
     )
     const { chat, run, answer, row, call_id } = await loseCall(visitOnce)
     await chat.rest(run, 'succeeded')
+    shop.pass(1)
     await answer('a secret')
     const { calls } = await chat.until(run, ({ calls }) => calls[0]?.error?.includes('Not this') ?? false)
     expect(calls[0]?.output).toBeUndefined()

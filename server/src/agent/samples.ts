@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { TestService } from '../../test/harness.ts'
 import { asOrg, type OperationSamples, type Slug } from '../../test/sample-helpers.ts'
 import type * as contract from './contract.ts'
@@ -12,7 +13,7 @@ export const fillTables = (app: TestService, slug: Slug) =>
 
 export const operationSamples: OperationSamples<typeof contract> = {
   getAgentConfig: {},
-  updateAgentConfig: { body: () => ({ name: 'sample', greeting: 'Hello' }) },
+  updateAgentConfig: { body: () => ({ name: 'sample', greeting: `Hello ${randomUUID()}` }) },
   testAgentModel: {
     // No request leaves the machine: safe-fetch refuses the address.
     body: () => ({

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import type { TestService } from '../../test/harness.ts'
 import { asOrg, type OperationSamples, type Slug } from '../../test/sample-helpers.ts'
 import { endUser } from '../end-users/samples.ts'
@@ -14,9 +15,12 @@ export async function fillTables(app: TestService, slug: Slug) {
   })
 }
 
+/** Different each time, so that each request changes something. */
+const newLimit = () => randomInt(1_000_000, 1_000_000_000)
+
 export const operationSamples: OperationSamples<typeof contract> = {
   getBudgets: {},
-  updateBudgets: { body: () => ({ organization: { month_tokens: 1_000_000 }, anonymous: { day_tokens: null } }) },
+  updateBudgets: { body: () => ({ organization: { month_tokens: newLimit() }, anonymous: { day_tokens: null } }) },
   getEndUserBudget: { prepare: endUser },
   updateEndUserBudget: { prepare: endUser, body: () => ({ day_tokens: 20_000 }) },
 }

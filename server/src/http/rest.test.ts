@@ -239,7 +239,7 @@ test('the server reports its health, the health of its stores, and its metrics',
   )
 })
 
-test('the readiness probe responds before queries to an unresponsive database time out', async () => {
+test('the readiness probe has a connection of its own, so that slow queries don’t take the node out', async () => {
   const owner = new pg.Client(app.stores.owner)
   await owner.connect()
   await owner.query('select pg_advisory_lock(1)')
@@ -250,8 +250,8 @@ test('the readiness probe responds before queries to an unresponsive database ti
     const response = (await Promise.race([app.fetch('/readyz'), ...stuck])) as Response
     expect(response).toBeInstanceOf(Response)
     expect([response.status, await response.json()]).toEqual([
-      503,
-      { status: 'unavailable', stores: { database: 'unavailable', kv: 'ok' } },
+      200,
+      { status: 'ok', stores: { database: 'ok', kv: 'ok' } },
     ])
   } finally {
     await owner.end()

@@ -342,10 +342,9 @@ test('contents that are sent have no credentials, and no result that the governa
   const own = await startOwnCollector()
   const { url: interceptor_url, asked } = await startInterceptor(({ id, method, params }, response) => {
     const isBlocked = JSON.stringify([method, params]).includes('withheld canary')
-    return answerWith(isBlocked ? { status: 'failure', message: 'Not this', violations: [] } : { status: 'success', violations: [] })(
-      { jsonrpc: '2.0', id, method, params },
-      response,
-    )
+    return answerWith(
+      isBlocked ? { status: 'failure', message: 'Not this', violations: [] } : { status: 'success', violations: [] },
+    )({ jsonrpc: '2.0', id, method, params }, response)
   })
   const env = {
     ...settings(own.url),
