@@ -38,7 +38,7 @@ const listVerified = (query = '', service = app, as = token) =>
       expect(body.verification).toMatchObject({ status: expect.not.stringMatching('unverified'), newer_events: 0 })
       return body
     },
-    { timeout: 20_000 },
+    { timeout: 50_000 },
   )
 
 describe('the list', () => {
@@ -338,18 +338,18 @@ describe('the verification', () => {
     await vi.waitFor(async () => expect(await verification()).toMatchObject({ status: 'broken', broken_at: 3 }))
   })
 
-  test('of 20,000 events isn’t done by a request, but in turns, which another node continues', async () => {
+  test('of 5,000 events isn’t done by a request, but in turns, which another node continues', async () => {
     const { app, organizationId, verification, verified } = await makeVictim()
     await verified()
-    for (let n = 0; n < 10; n += 1)
+    for (let n = 0; n < 5; n += 1)
       await app.service.database.asOrg(organizationId, async (sql) => {
         const trail = { organizationId, actor: 'ann@example.com' }
-        for (let n = 0; n < 2_000; n += 1) await recordAudit(sql, trail, 'thing.made', 'x')
+        for (let n = 0; n < 1_000; n += 1) await recordAudit(sql, trail, 'thing.made', 'x')
       })
     const turns = countRows(app)
     const own = app.service.auditVerifier.ask
     app.service.auditVerifier.ask = () => undefined
-    expect(await verification(), 'the request verifies nothing').toMatchObject({ newer_events: 20_000 })
+    expect(await verification(), 'the request verifies nothing').toMatchObject({ newer_events: 5_000 })
     expect(turns).toEqual([])
 
     const stopped = createAuditVerifier(app.service)
@@ -361,7 +361,7 @@ describe('the verification', () => {
     expect(await verified()).toMatchObject({ status: 'intact' })
     expect(Math.max(...turns), 'rows per turn').toBeLessThanOrEqual(1_001)
     const total = turns.reduce((sum, count) => sum + count)
-    expect(total, 'no row was read twice, except the last of each turn').toBeLessThan(20_000 + turns.length + 10)
+    expect(total, 'no row was read twice, except the last of each turn').toBeLessThan(5_000 + turns.length + 10)
   })
 })
 
