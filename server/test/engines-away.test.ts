@@ -122,6 +122,7 @@ async function startAnswer() {
   const owner = new pg.Client({ connectionString: config.databaseUrl })
   await owner.connect()
   onTestFinished(() => owner.end())
+  await owner.query("select set_config('inlay.organization_id', $1, false)", [shop.demo])
   return { shop, page, chat, run, proxy, owner, release: () => rest.resolve() }
 }
 

@@ -88,7 +88,7 @@ describe('the link of an invitation', () => {
     const browser = await open(invitation.url)
     await browser.press('Create account and join', account)
     const created = await findLocalAccount(app.service, email)
-    expect(created && (await changePassword(app.service, created, 'another harbor plum'))).toBe(true)
+    expect(created && (await changePassword(app.service, created, 'another harbor plum'))).toBeTruthy()
     await browser.open(`${app.url}/invitations`)
     expect(browser.text).not.toContain('Signed in')
     expect(await signInsOf(email)).toBe(0)
