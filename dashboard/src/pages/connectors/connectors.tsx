@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
-import { useNavigate, useParams } from '@tanstack/react-router'
-import { Plus } from 'lucide-react'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { Plus, TriangleAlert } from 'lucide-react'
 import { useFilters } from '../../lib/filters.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
 import { Button } from '../../ui/controls/button.tsx'
@@ -9,6 +9,7 @@ import { EmptyState } from '../../ui/display/states.tsx'
 import { Dialog, Sheet } from '../../ui/overlays/overlays.tsx'
 import { DataTable } from '../../ui/tables/data-table.tsx'
 import { words } from '../../ui/words.ts'
+import { frameSignInQuery } from '../identity-provider/config.ts'
 import { CreateConnector } from './create-connector.tsx'
 import { ConnectorDetails } from './details.tsx'
 import { type Connector, connectorsQuery } from './queries.ts'
@@ -32,6 +33,7 @@ export default function Connectors() {
     <>
       <PageHeader title={t.title} text={t.text} actions={add} />
       {!isAdmin && <Notice>{words.adminsOnly}</Notice>}
+      {isAdmin && <Unconfirmed connectors={connectors.data?.connectors} />}
       {id && connectors.data && !open && <Notice tone="wait">{t.gone}</Notice>}
       <DataTable<Connector>
         label={t.title}
@@ -78,5 +80,21 @@ export default function Connectors() {
         )}
       </Sheet>
     </>
+  )
+}
+
+/** Until a client for it is set, end users can’t confirm their browser, so they can’t approve calls in the chat. */
+function Unconfirmed({ connectors = [] }: { connectors?: Connector[] | undefined }) {
+  const orgPath = useOrgPath()
+  const isUsed = connectors.some(({ kind, status }) => kind === 'id_jag' && status === 'active')
+  const signIn = useQuery({ ...frameSignInQuery, enabled: isUsed })
+  if (!isUsed || signIn.data?.is_active !== false) return null
+  return (
+    <Notice tone="wait" icon={TriangleAlert}>
+      {t.unconfirmed}{' '}
+      <Link to={orgPath('identity-provider')} className="link">
+        {t.setUpConfirmation}
+      </Link>
+    </Notice>
   )
 }

@@ -5,6 +5,8 @@ export const t = texts({
     title: 'Connectors',
     text: 'Tool servers (MCP) that your agent and your members’ assistants call on behalf of the user.',
     add: 'Add connector',
+    unconfirmed: 'Users can’t approve calls of these servers in the chat until they can confirm their browser.',
+    setUpConfirmation: 'Set up browser confirmation',
     name: 'Name',
     nameHint: (name: string) => `Tools are named ${name || 'crm'}.search. Lowercase letters, digits and hyphens.`,
     badName: 'Use 1 to 32 lowercase letters, digits and hyphens, and don’t start with a hyphen.',
@@ -73,6 +75,9 @@ export const t = texts({
     title: 'Konnektoren',
     text: 'Tool-Server (MCP), die Ihr Agent und die Assistenten Ihrer Mitglieder im Namen des Nutzers aufrufen.',
     add: 'Konnektor hinzufügen',
+    unconfirmed:
+      'Nutzer können Aufrufe dieser Server im Chat erst genehmigen, wenn sie ihren Browser bestätigen können.',
+    setUpConfirmation: 'Bestätigung des Browsers einrichten',
     name: 'Name',
     nameHint: (name: string) => `Tools heißen ${name || 'crm'}.search. Kleinbuchstaben, Ziffern und Bindestriche.`,
     badName: 'Verwenden Sie 1 bis 32 Kleinbuchstaben, Ziffern und Bindestriche, und keinen Bindestrich am Anfang.',

@@ -8,6 +8,11 @@ const loadConfig = (signal: AbortSignal) => api.GET('/identity-providers/config'
 export const configQuery = read(['identity-provider'], loadConfig)
 export type Config = NonNullable<Awaited<ReturnType<typeof loadConfig>>['data']>
 
+/** The client with which end users confirm their browsers. It depends on the provider, so its key begins with the provider's. */
+export const frameSignInQuery = read(['identity-provider', 'frame-sign-in'], (signal) =>
+  api.GET('/identity-providers/frame-sign-in', { signal }),
+)
+
 export interface Settings {
   idp_type: Vendor | null
   idp_domain: string | null

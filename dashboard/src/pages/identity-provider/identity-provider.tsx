@@ -11,6 +11,7 @@ import { ConfirmDialog } from '../../ui/overlays/overlays.tsx'
 import { notify } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
 import { tokenSteps } from '../diagnostics/advice.ts'
+import { BrowserConfirmation } from './browser-confirmation.tsx'
 import { FormerIssuers } from './carry-over.tsx'
 import { type Config, configQuery, nothing, saveConfig, undoTo } from './config.ts'
 import { ProviderForm } from './provider-form.tsx'
@@ -29,6 +30,7 @@ export default function IdentityProvider() {
             <Current config={data} />
             {isAdmin && <SetUpProvider config={data} />}
             {isAdmin && data.idp_type && <FormerIssuers key={JSON.stringify(data)} />}
+            {isAdmin && data.idp_type && <BrowserConfirmation />}
             {data.idp_type && <NextSteps />}
             <Refusals />
           </div>

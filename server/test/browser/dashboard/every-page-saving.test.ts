@@ -79,6 +79,21 @@ const forms: Record<string, Form> = {
     fields: { 'Issuer URL': 'https://login.invalid', 'Client ID': 'shop' },
     submit: 'Save and trust',
   },
+  'The client with which users confirm their browser': {
+    file: 'pages/identity-provider/browser-confirmation.tsx',
+    path: () => '/o/demo/identity-provider',
+    within: (page) => page.getByRole('form', { name: 'Browser confirmation' }),
+    fields: { 'Client ID': 'inlay-panel', 'Client secret': 'a-panel-secret' },
+    submit: 'Save client',
+  },
+  'End users of a former provider': {
+    file: 'pages/identity-provider/carry-over.tsx',
+    path: () => '/o/demo/identity-provider',
+    open: (page) => press(page, 'Carry over'),
+    within: dialog('Carry over'),
+    fields: { 'Who is who': 'list', Subjects: 'ann-1, ann' },
+    submit: 'Preview',
+  },
   'A new key': {
     file: 'pages/keys/create-key.tsx',
     path: () => '/o/demo/keys?create=yes',

@@ -75,9 +75,11 @@ test('an admin is guided to the vendor’s fields, tests the provider, trusts it
   await question.waitFor()
   expect(await findAccessibilityProblems(page)).toEqual([])
   await question.getByRole('button', { name: 'Stop trusting' }).click()
-  await page.getByText('The identity provider is no longer trusted').waitFor()
+  // The message about the earlier change, which can be undone too, may still be there.
+  const message = page.getByRole('dialog', { name: 'The identity provider is no longer trusted' })
+  await message.waitFor()
   expect(await readConfig()).toMatchObject({ idp_type: null })
-  await page.getByRole('button', { name: 'Undo' }).first().click()
+  await message.getByRole('button', { name: 'Undo' }).click()
   await region(page, 'Current state').getByText('shop, store').waitFor()
 })
 
@@ -89,6 +91,7 @@ test('a member sees the provider without being able to change it', async () => {
   await region(page, 'Current state').getByText('https://acme.okta.com').waitFor()
   await page.getByText('Only admins can change this.').waitFor()
   expect(await page.getByRole('radio').count()).toBe(0)
+  expect(await region(page, 'Browser confirmation').count()).toBe(0)
   expect(await page.getByRole('button', { name: 'Stop trusting' }).count()).toBe(0)
 })
 
@@ -118,4 +121,33 @@ test('after a change of the provider, an admin sees a preview and carries end us
   await former.waitFor({ state: 'detached' })
   const { users } = (await app.request('GET', '/end-users?search=ann', { token })).body
   expect(users).toMatchObject([{ external_id: 'ann' }])
+})
+
+test('an admin sees that users can’t confirm their browser, sets the client for it, and removes it', async () => {
+  const body = { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] }
+  await app.request('PATCH', '/identity-providers/config', { token, body })
+  const readClient = async () => (await app.request('GET', '/identity-providers/frame-sign-in', { token })).body
+  const { redirect_uri } = await readClient()
+  const page = await openDashboard(app, '/o/demo/identity-provider')
+  const confirmation = region(page, 'Browser confirmation')
+  await confirmation.getByText('Users can’t confirm their browser yet').waitFor()
+  await confirmation.getByText(redirect_uri).waitFor()
+  await confirmation.getByLabel('Client ID').fill('inlay panel')
+  await confirmation.getByLabel('Client secret').fill('a-panel-secret-4242')
+  await confirmation.getByRole('button', { name: 'Save client' }).click()
+  await confirmation.getByText('Must consist of ASCII characters without spaces', { exact: true }).waitFor()
+  expect(await readClient()).toMatchObject({ client: null })
+  await confirmation.getByLabel('Client ID').fill('inlay-panel')
+  await confirmation.getByRole('button', { name: 'Save client' }).click()
+  await confirmation.getByText('Users can confirm their browser.').waitFor()
+  await confirmation.getByText('Stored, ends with 4242.').waitFor()
+  expect(await confirmation.getByLabel('Client secret').inputValue()).toBe('')
+  expect(await readClient()).toMatchObject({ is_active: true, client: { client_id: 'inlay-panel' } })
+  expect(await findAccessibilityProblems(page)).toEqual([])
+
+  await confirmation.getByRole('button', { name: 'Remove client' }).click()
+  await page.getByRole('dialog', { name: 'Remove the client?' }).getByRole('button', { name: 'Remove client' }).click()
+  await confirmation.getByText('Users can’t confirm their browser yet').waitFor()
+  expect(await confirmation.getByLabel('Client ID').inputValue()).toBe('')
+  expect(await readClient()).toMatchObject({ is_active: false, client: null })
 })
