@@ -202,7 +202,8 @@ export async function lockQuestion(
     throw failure(409, 'ALREADY_DECIDED', 'This question has already been answered, or is no longer open.')
   }
   if (call.is_expired) throw failure(409, 'QUESTION_EXPIRED', 'This question has expired. Ask the agent again.')
-  const origin = call.tool && 'origin' in call.tool ? call.tool.origin : undefined
+  // A tool server can have an origin that pages have too, or that anybody could claim to have.
+  const origin = call.tool?.kind === 'page' || call.tool?.kind === 'client' ? call.tool.origin : undefined
   if (is_approved && !speaker.is_own_frame && origin !== (speaker.holder.origin ?? '')) {
     throw failure(403, 'APPROVE_IN_PANEL', 'This tool belongs to another site, so it is approved in the agent’s panel.')
   }

@@ -125,6 +125,16 @@ describe.each<[string, (user: User) => Promise<unknown>]>([
   })
 })
 
+test('a page on the origin of a tool server can’t approve its calls', async () => {
+  const user = someone()
+  const { page, thread, callId } = await converseElsewhere(user)
+  const connector = { kind: 'connector', name: 'crm.delete_all', origin: pageOrigin, connector: randomUUID() }
+  await asDemo((sql) => sql`update threads set origin = ${pageOrigin} where id = ${thread}`)
+  await asDemo((sql) => sql`update tool_calls set tool = ${JSON.stringify(connector)}::jsonb where id = ${callId}`)
+  const decide = { type: 'chat/decide' as const, call_id: callId, approved: true }
+  expect(await openChat(page).refusal(decide)).toMatchObject({ code: 'APPROVE_IN_PANEL' })
+})
+
 test('the user’s own frame sees the conversations of all sites, and answers there', async () => {
   const user = someone()
   const frame = await confirmOne(user)
