@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../test/harness.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { createAuditVerifier } from './verifier.ts'
@@ -336,6 +336,29 @@ describe('the verification', () => {
       where organization_id = '${organizationId}'`)
     expect(await verification()).toMatchObject({ status: 'unverified', length: 0, newer_events: length })
     await vi.waitFor(async () => expect(await verification()).toMatchObject({ status: 'broken', broken_at: 3 }))
+  })
+
+  test('of chains that are due goes on while another organization asks all the time', async () => {
+    const { app, organizationId } = await makeVictim()
+    await app.service.auditVerifier.close()
+    const other = await app.organization('other')
+    await app.service.database.asOrg(
+      other,
+      (sql) => sql`
+        insert into audit_verifications (organization_id, due_at) values (current_organization(), now() - interval '1 day')
+        on conflict (organization_id) do update set due_at = excluded.due_at`,
+    )
+    const verifier = createAuditVerifier(app.service)
+    onTestFinished(() => verifier.close())
+    const asking = setInterval(() => verifier.ask(organizationId), 1)
+    onTestFinished(() => clearInterval(asking))
+    await vi.waitFor(async () => {
+      const due = await app.service.database.asAuditor(
+        (sql) => sql<{ organization_id: string }>`
+          select organization_id from audit_verifications where due_at <= now()`,
+      )
+      expect(due.map(({ organization_id }) => organization_id)).not.toContain(other)
+    })
   })
 
   test('of 5,000 events isn’t done by a request, but in turns, which another node continues', async () => {

@@ -62,8 +62,10 @@ export function createAuditVerifier(service: Pick<Service, 'clock' | 'database' 
     try {
       // Chains that another node is verifying are asked for again later.
       const waiting = new Set<string>()
-      for (let next = await findNext(); next && !closing.signal.aborted; next = await findNext()) {
+      let wasAsked = false
+      for (let next = await findNext(wasAsked); next && !closing.signal.aborted; next = await findNext(wasAsked)) {
         const { organizationId, isAsked } = next
+        wasAsked = isAsked
         asked.delete(organizationId)
         const begunAt = performance.now()
         const outcome = await takeTurn(organizationId, isAsked)
@@ -80,15 +82,17 @@ export function createAuditVerifier(service: Pick<Service, 'clock' | 'database' 
     }
   }
 
-  async function findNext(): Promise<{ organizationId: string; isAsked: boolean } | undefined> {
-    const [organizationId] = asked
-    if (organizationId) return { organizationId, isAsked: true }
+  /** Chains that are due take turns with those that were asked for, because anybody's admins can ask all the time. */
+  async function findNext(wasAsked: boolean): Promise<{ organizationId: string; isAsked: boolean } | undefined> {
+    const [first] = asked
+    if (first && !wasAsked) return { organizationId: first, isAsked: true }
     const [due] = await database.asAuditor(
       (sql) => sql<{ organization_id: string }>`
         select organization_id from audit_verifications
         where due_at <= now() and (leased_until is null or leased_until < now()) order by due_at limit 1`,
     )
-    return due && { organizationId: due.organization_id, isAsked: false }
+    if (due) return { organizationId: due.organization_id, isAsked: false }
+    return first === undefined ? undefined : { organizationId: first, isAsked: true }
   }
 
   /** After a failure, the lease lasts until it expires, so that other chains come first. */
