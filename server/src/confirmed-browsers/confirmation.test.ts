@@ -278,6 +278,19 @@ describe('nothing is confirmed', () => {
     expect(await program.open(pathname + search)).toMatchObject({ status: 400 })
   })
 
+  test('by a sign-in that comes back for another organization, which doesn’t end it either', async () => {
+    const user = someone()
+    const { page } = await openFrame(user, await newKey())
+    const window = new Window()
+    const { answer } = await window.begin(await requestOf(page))
+    await provider.expect(user)
+    const { pathname, search } = new URL(await provider.visit(answer?.address ?? ''))
+    const elsewhere = pathname.replace(await shop.organization('demo'), await shop.organization('other'))
+    expect(elsewhere).not.toBe(pathname)
+    expect(await window.open(elsewhere + search)).toMatchObject({ status: 400 })
+    expect(await window.open(pathname + search)).toMatchObject({ status: 200 })
+  })
+
   test('for a page’s ticket, which has no key', async () => {
     const user = someone()
     const { ticket } = await exchange(user, { origin: shop.url })

@@ -25,7 +25,10 @@ interface Pending {
 }
 
 const lifetimeSeconds = 10 * 60
-const pendingProof = oneTime<Pending>('frame-sign-in', lifetimeSeconds, 20_000)
+/** Per organization, so that one whose users begin many can't end those of others. */
+const mostPending = 5_000
+const pendingProofs = (organizationId: string) =>
+  oneTime<Pending>(`frame-sign-in:${organizationId}`, lifetimeSeconds, mostPending)
 
 export type ProofOutcome =
   | { is: 'confirmed' }
@@ -63,7 +66,7 @@ export function createProviderProof(service: Service) {
     const address = buildAuthorizationUrl(configuration, {
       redirect_uri: confirmRedirectUri({ config }, claim.organizationId),
       scope: 'openid',
-      state: await pendingProof.issue(kv, pending),
+      state: await pendingProofs(claim.organizationId).issue(kv, pending),
       nonce,
       code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
@@ -114,7 +117,7 @@ export function createProviderProof(service: Service) {
 
     /** `browser` is the fingerprint of the browser that the provider sent back, if it has one. */
     async finish(organizationId: string, search: URLSearchParams, browser: string | undefined): Promise<ProofOutcome> {
-      const pending = await pendingProof.take(kv, search.get('state') ?? '')
+      const pending = await pendingProofs(organizationId).take(kv, search.get('state') ?? '')
       if (!pending || pending.browser !== browser || pending.claim.organizationId !== organizationId)
         return { is: 'ended' }
       const { claim, issuer, clientId } = pending
