@@ -81,7 +81,7 @@ export const confirmBrowser = (
 async function mayConfirm(sql: Sql, endUserId: string, verifiedEmail: string | null): Promise<boolean> {
   const [known] = await sql`select from end_users where id = ${endUserId} for update`
   if (!known) return false
-  return verifiedEmail === null || (await selectDeprovisioned(sql, [verifiedEmail.toLowerCase()])).length === 0
+  return verifiedEmail === null || (await selectDeprovisioned(sql, [verifiedEmail])).length === 0
 }
 
 async function addKey(

@@ -4,6 +4,7 @@ import { openChat } from '../../test/chat.ts'
 import { confirmFrame, createFrameKey, type FrameKey, type ProofChanges } from '../../test/frames.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
 import { openPage, type Page, pageOrigin } from '../../test/page.ts'
+import { connectDirectory } from '../../test/scim.ts'
 import { type Person, type Shop, startShop } from '../../test/shop.ts'
 import { recheckMs } from '../stores/changes.ts'
 
@@ -289,6 +290,17 @@ describe('nothing is confirmed', () => {
     expect(elsewhere).not.toBe(pathname)
     expect(await window.open(elsewhere + search)).toMatchObject({ status: 400 })
     expect(await window.open(pathname + search)).toMatchObject({ status: 200 })
+  })
+
+  test('for a user whom a directory has deactivated since', async () => {
+    const directory = await connectDirectory(shop)
+    const user = { sub: randomUUID(), email: `Élodie-${randomUUID()}@demo.test`, email_verified: true }
+    const id = await directory.addUser(user.email)
+    const { page } = await openFrame(user, await newKey())
+    const window = new Window()
+    const { answer } = await window.begin(await requestOf(page))
+    await directory.deactivate(id)
+    expect(await window.signIn(user, answer?.address ?? '')).toMatchObject({ status: 502 })
   })
 
   test('for a page’s ticket, which has no key', async () => {
