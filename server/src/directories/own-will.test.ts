@@ -121,6 +121,18 @@ describe('an address in a domain that the organization hasn’t proven', () => {
     expect(await accept(ann)).toBeUndefined()
   })
 
+  test.each<[string, (email: string) => object]>([
+    ['deactivates the user', () => ({ active: false })],
+    ['deactivates and renames the user', (userName) => ({ active: false, userName })],
+  ])('can’t use an administrator’s invitation that is open when the directory %s', async (_, change) => {
+    const ann = await addAccount(newEmail())
+    const id = await directory.addUser(ann.email)
+    await invite(ann.email)
+    await directory.patch(`/Users/${id}`, { op: 'replace', value: change(newEmail()) })
+    expect(await accept(ann)).toBe(403)
+    expect(await roleOf(ann.email)).toBeUndefined()
+  })
+
   test('takes a seat, as a member does', async () => {
     const before = (await app.request('GET', '/plan-tiers/usage', { token: admin })).body
     await enlist(newEmail())

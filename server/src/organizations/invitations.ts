@@ -238,8 +238,11 @@ export async function acceptFor(
   const [member] = await sql<{ is_active: boolean }>`
     select deactivated_at is null as is_active from members where user_id = ${userId}`
   if (member?.is_active) throw accessDenied('You are already a member. The invitation is for your other account')
+  // Unlike at a sign-in, users whom a directory has deleted can come back, because an administrator invited them since.
   const [closed] = await sql`
-    select from directory_users where email = ${email} having bool_or(active) is false`
+    select where not exists (select from directory_users where email = ${email} and active)
+      and (exists (select from directory_users where email = ${email})
+        or exists (select from directory_former_addresses where email = ${email}))`
   if (member || closed) throw accessDenied('The organization’s directory has deactivated your membership')
   await sql`
     insert into members (organization_id, id, user_id, role, directory_role, hand_role, directory_user_id)
