@@ -318,6 +318,9 @@ describe('nothing is confirmed', () => {
     const request = await requestOf(page)
     for (let n = 0; n < 10; n += 1) await new Window().begin(request)
     expect((await new Window().begin(request)).answer).toMatchObject({ is: 'refused' })
+    vi.spyOn(shop.service, 'clientAddress').mockReturnValue('198.51.100.7')
+    onTestFinished(() => void vi.restoreAllMocks())
+    expect((await new Window().begin(request)).answer, 'from another address').toMatchObject({ is: 'provider' })
   })
 })
 

@@ -21,7 +21,7 @@ const script = '/embed/confirm.js'
 const Body = z.strictObject({ request: z.string().max(2_048) })
 const bodyLimit = 4 * 1024
 const day = 24 * 60 * 60
-/** Of one end user. Each begins a sign-in at the provider. */
+/** Of one end user from one address, so that a program with their ID token can't use up those of their browser. */
 const attemptsPerMinute = 10
 
 type Answer =
@@ -77,7 +77,8 @@ export function serveConfirmation(service: Service): Hono<NodeEnv> {
   async function answer(c: Context<NodeEnv>): Promise<Answer> {
     const claim = await readClaim(c)
     if (!claim) return { is: 'refused', message: 'This request has expired. Close this window and try again.' }
-    const attempts = await service.kv.count(`frame-confirmations:${claim.organizationId}:${claim.endUserId}`, 60)
+    const from = fingerprint(`${claim.endUserId} ${service.clientAddress(c.env.incoming)}`)
+    const attempts = await service.kv.count(`frame-confirmations:${claim.organizationId}:${from}`, 60)
     if (attempts > attemptsPerMinute)
       return { is: 'refused', message: 'You’ve tried too often. Close this window and try again in a minute.' }
     const known = knownBrowser(c)
