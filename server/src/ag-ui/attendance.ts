@@ -6,12 +6,12 @@ import type { TicketHolder } from '../tickets/signed-tickets.ts'
 const MiB = 1024 * 1024
 
 /** Maximum number of streams on one node: per end user or visitor, per key for visitors, per organization, and in total. */
-export const maxStreams = { user: 10, visitors: 500, organization: 1_000, node: 2_000 }
+const maxStreams = { user: 10, visitors: 500, organization: 1_000, node: 2_000 }
 /**
  * Maximum size of the views that clients have sent with their open streams: per key for visitors, per organization, and in
  * total. A stream needs its view until it ends, because a run that starts anew is shown with the messages before it.
  */
-export const maxViewBytes = { visitors: 32 * MiB, organization: 64 * MiB, node: 256 * MiB }
+const maxViewBytes = { visitors: 32 * MiB, organization: 64 * MiB, node: 256 * MiB }
 
 /** How long a run continues after its client has disconnected. */
 const reattachWithinMs = 10_000

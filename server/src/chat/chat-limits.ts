@@ -73,7 +73,7 @@ export function createChatLimits({
 }
 
 /** Throws if an organization doesn't let anonymous visitors talk to its agent. */
-export async function requireVisitorsAllowed(
+async function requireVisitorsAllowed(
   agentSettings: AgentSettingsReader,
   organizationId: string,
 ): Promise<void> {

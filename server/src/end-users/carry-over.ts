@@ -33,7 +33,7 @@ interface Plan {
 }
 
 /** How many end users a request carries over: the audit row has the ID of each. */
-export const mostPairs = 1_000
+const mostPairs = 1_000
 const shownConflicts = 100
 
 export async function listIssuers(

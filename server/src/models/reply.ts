@@ -29,7 +29,7 @@ interface Listener {
  * Characters of text, thoughts and arguments together that a reply may have for each token that was asked for. Tokens
  * have four characters on average, and hardly ever more than eight.
  */
-export const charactersPerToken = 16
+const charactersPerToken = 16
 
 /**
  * Adds to `reply` what the model says. Throws if it fails, says far more than it was asked for, is silent for too long,

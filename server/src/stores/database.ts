@@ -71,7 +71,7 @@ export interface Database {
 }
 
 /** Without an end user, an anonymous visitor. */
-export interface Holder {
+interface Holder {
   organization_id: string
   end_user?: object | undefined
 }

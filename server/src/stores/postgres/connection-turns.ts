@@ -11,7 +11,7 @@ export const visitorsOf = (organizationId: string): string => organizationId + v
  * How many of the connections a lane can have at the same time. Neither an organization nor all visitors can have all of
  * them, because their transactions may wait for locks that they hold themselves.
  */
-export function sharesOf(connections: number) {
+function sharesOf(connections: number) {
   return {
     lane: Math.max(1, Math.floor(connections * 0.7)),
     visitorsOfOrganization: Math.max(1, Math.floor(connections * 0.2)),
