@@ -73,10 +73,7 @@ export function createChatLimits({
 }
 
 /** Throws if an organization doesn't let anonymous visitors talk to its agent. */
-async function requireVisitorsAllowed(
-  agentSettings: AgentSettingsReader,
-  organizationId: string,
-): Promise<void> {
+async function requireVisitorsAllowed(agentSettings: AgentSettingsReader, organizationId: string): Promise<void> {
   const { anonymous } = await agentSettings.of(organizationId)
   if (!anonymous.is_enabled) throw failure(403, 'SIGN_IN_NEEDED', 'Sign in to talk to the assistant.')
 }
