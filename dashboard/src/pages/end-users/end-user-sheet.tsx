@@ -16,6 +16,7 @@ import { ConfirmDialog, Sheet } from '../../ui/overlays/overlays.tsx'
 import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
 import { EndUserBudget } from './budget.tsx'
+import { ConfirmedBrowsers } from './confirmed-browsers.tsx'
 import { t } from './texts.ts'
 
 type EndUser = components['schemas']['EndUser']
@@ -64,6 +65,11 @@ function EndUserDetails({ user, name, onClose }: { user: EndUser; name: string; 
       <Usage id={user.id} />
       {isAdmin && <EndUserBudget id={user.id} name={name} />}
       <Threads id={user.id} />
+      {isAdmin && (
+        <Part title={t.browsers}>
+          <ConfirmedBrowsers id={user.id} />
+        </Part>
+      )}
       {isAdmin && (
         <div className="flex flex-wrap justify-between gap-2 border-t border-line pt-4">
           <Link to={orgPath('tool-calls')} search={{ user: user.id } as never} className={buttonClass()}>

@@ -99,3 +99,22 @@ test('a member sees end users, and can’t change them', async () => {
   await sheet.getByText('No threads yet.').waitFor()
   expect(await sheet.getByRole('button', { name: /Erase|budget/ }).count()).toBe(0)
 })
+
+test('an admin sees the browsers that an end user has confirmed, and removes one', async () => {
+  const id = await addUser(app, 'grace@example.com', 'auth0|grace')
+  await asOrg(
+    app,
+    'demo',
+    (sql) => sql`
+      insert into confirmed_browsers (organization_id, id, end_user_id, browser_fingerprint, how, issuer, expires_at)
+      values (current_organization(), gen_random_uuid(), ${id}, 'a browser', 'provider', 'https://login.example',
+              now() + interval '180 days')`,
+  )
+  const page = await openDashboard(app, `/o/demo/end-users/${id}`)
+  const browsers = page.getByRole('region', { name: 'Confirmed browsers' })
+  await browsers.getByRole('listitem').getByText('Confirmed').waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await browsers.getByRole('button', { name: 'Remove browser' }).click()
+  await page.getByRole('dialog', { name: 'Remove this browser?' }).getByRole('button', { name: 'Remove browser' }).click()
+  await browsers.getByText('The user has confirmed no browser.').waitFor()
+})
