@@ -2708,10 +2708,10 @@ export interface components {
             /** @description ID of the confirmed browser */
             id: string;
             /**
-             * @description What proved the user: a sign-in at your provider, or a mailed link
+             * @description What proved the user: a sign-in at your identity provider
              * @enum {string}
              */
-            how: "provider" | "mail";
+            how: "provider";
             /** @description Number of sites whose panel is confirmed in this browser */
             frame_count: number;
             /**

@@ -10,7 +10,7 @@ import type { Sql } from '../stores/database.ts'
 import { readTrustedIssuer } from '../tickets/frames.ts'
 import type * as contract from './contract.ts'
 
-export type ConfirmedBrowser = Output<typeof contract.listConfirmedBrowsers>['browsers'][number]
+type ConfirmedBrowser = Output<typeof contract.listConfirmedBrowsers>['browsers'][number]
 
 /** How long a browser stays confirmed after its user proved who they are. */
 export const confirmedDays = 180
@@ -53,7 +53,7 @@ export const confirmAgain = (
 export const confirmBrowser = (
   service: Service,
   { organizationId, endUserId, thumbprint, verifiedEmail }: FrameClaim,
-  { browser, how, issuer }: { browser: string; how: 'provider' | 'mail'; issuer: string },
+  { browser, how, issuer }: { browser: string; how: 'provider'; issuer: string },
 ): Promise<boolean> =>
   announcing(service, endUserId, organizationId, async (sql) => {
     // The provider may have changed since the user left for it.

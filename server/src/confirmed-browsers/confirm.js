@@ -16,7 +16,6 @@ async function begin(request) {
   const answer = await response.json()
   if (answer.is === 'confirmed') finish()
   else if (answer.is === 'provider') location.replace(answer.address)
-  else if (answer.is === 'mail') location.replace(answer.address)
   else show(answer.message)
 }
 

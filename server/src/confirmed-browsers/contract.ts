@@ -85,7 +85,7 @@ export const deleteFrameSignIn = operation({
 const ConfirmedBrowser = z
   .strictObject({
     id: z.string().describe('ID of the confirmed browser'),
-    how: z.enum(['provider', 'mail']).describe('What proved the user: a sign-in at your provider, or a mailed link'),
+    how: z.enum(['provider']).describe('What proved the user: a sign-in at your identity provider'),
     frame_count: z.int().describe('Number of sites whose panel is confirmed in this browser'),
     created_at: Timestamp.describe('When the user last proved who they are'),
     last_used_at: Timestamp.describe('When a panel was last confirmed in this browser'),
