@@ -115,6 +115,9 @@ test('an admin sees the browsers that an end user has confirmed, and removes one
   await browsers.getByRole('listitem').getByText('Confirmed').waitFor()
   expect(await findAccessibilityProblems(page)).toEqual([])
   await browsers.getByRole('button', { name: 'Remove browser' }).click()
-  await page.getByRole('dialog', { name: 'Remove this browser?' }).getByRole('button', { name: 'Remove browser' }).click()
+  await page
+    .getByRole('dialog', { name: 'Remove this browser?' })
+    .getByRole('button', { name: 'Remove browser' })
+    .click()
   await browsers.getByText('The user has confirmed no browser.').waitFor()
 })
