@@ -92,7 +92,7 @@ function Unconfirmed({ connectors = [] }: { connectors?: Connector[] | undefined
   return (
     <Notice tone="wait" icon={TriangleAlert}>
       {t.unconfirmed}{' '}
-      <Link to={orgPath('identity-provider')} className="link">
+      <Link to={orgPath('identity-provider')} className="underline">
         {t.setUpConfirmation}
       </Link>
     </Notice>

@@ -113,3 +113,20 @@ test('an admin connects an interceptor, tests it, turns it on and removes it', a
   await page.getByRole('heading', { name: 'Tool calls aren’t checked' }).waitFor()
   expect(await page.getByLabel('Name').inputValue()).toBe('')
 })
+
+test('an admin is told that users can’t approve calls of a server until they can confirm their browser', async () => {
+  const body = {
+    name: 'told',
+    kind: 'id_jag',
+    server_url: 'https://told.invalid/mcp',
+    client_id: 'inlay',
+    client_secret: 'a-long-secret-7777',
+  }
+  expect(await app.request('POST', '/connectors', { token, body })).toMatchObject({ status: 200 })
+  const page = await openDashboard(app, '/o/demo/connectors')
+  const link = page.getByRole('link', { name: 'Set up browser confirmation' })
+  await link.waitFor()
+  expect(await findAccessibilityProblems(page)).toEqual([])
+  await link.click()
+  await page.waitForURL('**/o/demo/identity-provider')
+})
