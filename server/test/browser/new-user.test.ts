@@ -88,6 +88,7 @@ test('a new user who follows the guides gets an assistant that uses their own pa
       .replace(/https:\/\/(shop|app)\.example\.com/g, application.url)
       // The reader uses the request body for their own vendor.
       .replace(/-d '\{[^']*"allowed_audiences"[^']*\}'/, `-d '${body}'`)
+      .replace('"client_secret": "…"', '"client_secret": "a-panel-secret"')
       .replace(
         /-d '\{[^']*"idp_type": "okta"[^']*\}'/,
         `-d '{"idp_type": "custom_oidc", "idp_issuer": "${provider.issuer}"}'`,
@@ -104,8 +105,9 @@ test('a new user who follows the guides gets an assistant that uses their own pa
   expect(textOf(install)).toContain('npm install')
   const [key] = await run(createKey ? [createKey] : [])
   expect(key).toMatchObject({ allowed_origins: [application.url] })
-  const [config, tested, ticket, refusals] = await run(trust.sh, { KEY: key.key, ID_TOKEN: await idToken() })
+  const [config, panel, tested, ticket, refusals] = await run(trust.sh, { KEY: key.key, ID_TOKEN: await idToken() })
   expect(config).toMatchObject({ idp_type: 'custom_oidc', idp_issuer: provider.issuer })
+  expect(panel).toMatchObject({ is_active: true, client: { client_id: 'inlay-panel' } })
   // The documented response has the fields of a real one.
   const example = JSON.parse(textOf(trust.json[0]))
   const steps = example.steps.map((step: object) => ({ ...step, message: expect.any(String) }))
