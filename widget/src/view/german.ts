@@ -194,16 +194,13 @@ const german: Record<StringKey, string> = {
   connectFailed: '{name} konnte nicht verbunden werden: {reason}',
   covered: 'Die Seite verdeckt diese Frage. Schließen Sie, was darüber liegt, damit Sie sehen, was Sie erlauben.',
   confirmBrowser: 'Diesen Browser bestätigen',
-  confirmNeeded:
-    'Bestätigen Sie zuerst einmal, dass dies Ihr Browser ist. So können nur Sie erlauben, was außerhalb dieser Seite geschieht.',
-  confirmUnavailable:
-    'Sie können das hier nicht erlauben: Die Organisation dieser Website hat nicht eingerichtet, wie Sie diesen Browser bestätigen.',
+  confirmNeeded: 'Bestätigen Sie zuerst einmal, dass dies Ihr Browser ist. So können nur Sie das erlauben.',
+  confirmUnavailable: 'Sie können das hier nicht erlauben: Auf dieser Website lässt sich Ihr Browser nicht bestätigen.',
   confirmHidden:
     'Unterhaltungen von anderen Websites erscheinen, sobald Sie bestätigt haben, dass dies Ihr Browser ist.',
   conversationsHidden: 'Unterhaltungen von anderen Websites werden hier nicht gezeigt.',
-  confirmOpened: 'Fahren Sie in dem geöffneten Fenster fort.',
-  confirmBlocked:
-    'Das Fenster wurde blockiert. Erlauben Sie dieser Website, Fenster zu öffnen, und versuchen Sie es noch einmal.',
+  confirmOpened: 'Weiter im neuen Fenster.',
+  confirmBlocked: 'Das Fenster wurde blockiert. Erlauben Sie dieser Website, Fenster zu öffnen.',
   withdrawn: '{client} wartet nicht mehr auf „{name}“: {reason}. Es wurde nichts getan.',
   needsValue: 'Geben Sie einen Wert ein.',
   needsNumber: 'Geben Sie eine Zahl ein.',

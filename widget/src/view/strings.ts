@@ -199,14 +199,12 @@ export const english = {
   connectFailed: '{name} couldn’t be connected: {reason}',
   covered: 'The page covers this question. Close what’s on top of it, so that you can see what you allow.',
   confirmBrowser: 'Confirm this browser',
-  confirmNeeded:
-    'First confirm once that this browser is yours, so that only you can allow what happens outside of this page.',
-  confirmUnavailable:
-    'You can’t allow this here: this site’s organization hasn’t set up a way to confirm that this browser is yours.',
+  confirmNeeded: 'First confirm once that this browser is yours, so that only you can allow this.',
+  confirmUnavailable: 'You can’t allow this here: this site has no way to confirm that this browser is yours.',
   confirmHidden: 'Conversations from other sites are shown once you’ve confirmed that this browser is yours.',
   conversationsHidden: 'Conversations from other sites aren’t shown here.',
-  confirmOpened: 'Continue in the window that has opened.',
-  confirmBlocked: 'The window was blocked. Allow this site to open windows, and then try again.',
+  confirmOpened: 'Continue in the new window.',
+  confirmBlocked: 'The window was blocked. Allow this site to open windows.',
   withdrawn: '{client} is no longer waiting for “{name}”: {reason}. Nothing was done.',
   needsValue: 'Enter a value.',
   needsNumber: 'Enter a number.',
