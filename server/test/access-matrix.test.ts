@@ -4,7 +4,10 @@ import { accessTables, describeAccess, titleOf } from './access-matrix.ts'
 const walks = Object.fromEntries(accessTables.map(({ walk }) => [walk.file, '']))
 
 test('every way of getting access and every end of it have a test or a reason', () => {
-  expect(describeAccess(walks)).toContain('| deactivation in the directory | T1 | T1 |')
+  const merge = titleOf('an end user', 'a widget ID token', 'a merge with the end user they were before')
+  expect(describeAccess({ ...walks, 'one.test.ts': `test('${merge}')` })).toContain(
+    '| deactivation in the directory | T1 | T1 |',
+  )
 })
 
 test.each([

@@ -40,7 +40,7 @@ export async function createFrameKey(url: string, now: () => number = Date.now):
 /** Confirms a key as the sign-in at the provider does. Needs the trusted provider's issuer. */
 export async function confirmFrame(
   app: Pick<HttpService, 'service' | 'organization'>,
-  { thumbprint }: FrameKey,
+  { thumbprint }: Pick<FrameKey, 'thumbprint'>,
   endUserId: string,
   { issuer, browser = randomUUID() }: { issuer: string; browser?: string },
 ): Promise<void> {

@@ -51,6 +51,7 @@ test('a user connects an account from the chat in a new tab, and continues', asy
   site.expect({ calls: [{ name: 'third_get_profile', args: {} }] }, { text: ['You are an admin.'] })
   await press(page, 'Continue')
   await see(page, 'I’ve connected third.')
+  await site.confirm('casey')
   await choose(page, 'Allow once')
   await see(page, 'You are an admin.')
   expect(await offer(page).count(), 'the offer is gone').toBe(0)

@@ -29,7 +29,7 @@ afterAll(() => site.close())
 async function openLongConversation(sub: string): Promise<Page> {
   const page = await site.visit({ sub })
   await launcher(page, 'Open the agent').click()
-  await addConversation(sub)
+  await addConversation(sub, new URL(page.url()).origin)
   await press(page, 'Conversations')
   await frameOf(page)
     .getByRole('button', { name: new RegExp(`^${title}`) })
@@ -39,13 +39,13 @@ async function openLongConversation(sub: string): Promise<Page> {
   return page
 }
 
-async function addConversation(sub: string): Promise<void> {
+async function addConversation(sub: string, origin: string): Promise<void> {
   const organization = await site.organization('demo')
   await site.service.database.asOrg(organization, async (sql) => {
     const thread = randomUUID()
     await sql`
-      insert into threads (organization_id, id, end_user_id, title, last_position, message_count, last_message_at)
-      select organization_id, ${thread}, id, ${title}, ${exchanges * 2}::int, ${exchanges * 2}::int, now()
+      insert into threads (organization_id, id, end_user_id, origin, title, last_position, message_count, last_message_at)
+      select organization_id, ${thread}, id, ${origin}, ${title}, ${exchanges * 2}::int, ${exchanges * 2}::int, now()
       from end_users where external_id = ${sub}`
     await sql`
       with numbered as (select n, gen_random_uuid() as run_id from generate_series(1, ${exchanges}::int) n),
@@ -147,7 +147,8 @@ test('a question and the focus in it stay while the user reads far above them', 
 test('a conversation with 304 long results opens, also after a reload, and the page stays connected', async () => {
   const page = await site.visit({ sub: 'hoarder' })
   await launcher(page, 'Open the agent').click()
-  await addLongRuns(site, { sub: 'hoarder', runs: [{ steps: 19, calls: 16, resultLength: 16_000 }] })
+  const { origin } = new URL(page.url())
+  await addLongRuns(site, { sub: 'hoarder', origin, runs: [{ steps: 19, calls: 16, resultLength: 16_000 }] })
   await press(page, 'Conversations')
   await frameOf(page)
     .getByRole('button', { name: new RegExp(`^${title}`) })

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Locator, Page } from 'playwright-core'
 import { type Delegation, startDelegation } from '../../delegation.ts'
+import { confirmFrame } from '../../frames.ts'
 import { type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../scripted-model.ts'
 import { type PageOptions, usePage } from '../chromium.ts'
 import { clickChoice, frameOf, waitUntilConnected } from './shop.ts'
@@ -28,6 +29,8 @@ export interface ChatSite extends Delegation, Pick<Site, 'enter' | 'timesAsked'>
   /** The model's next replies. */
   expect(...replies: ScriptedReply[]): void
   visit(visitor?: Visitor, options?: PageOptions): Promise<Page>
+  /** Confirms the browser in which the user has written to the agent, as a sign-in at their provider does. */
+  confirm(sub: string): Promise<void>
   /** How far the server's clock is ahead of the real time, in milliseconds. */
   setAhead(ms: number): void
 }
@@ -54,6 +57,17 @@ export async function startChatSite(): Promise<ChatSite> {
       replies = next
     },
     visit: async (visitor, options) => site.enter(await usePage(options), visitor),
+    async confirm(sub) {
+      const [frame] = await app.service.database.asOrg(
+        await app.organization('demo'),
+        (sql) => sql<{ id: string; thumbprint: string }>`
+          select users.id, runs.holder ->> 'frame_key' as thumbprint
+          from end_users users join threads on end_user_id = users.id join runs on thread_id = threads.id
+          where external_id = ${sub} order by runs.id desc limit 1`,
+      )
+      if (!frame) throw new Error(`${sub} hasn’t written to the agent yet`)
+      await confirmFrame(app, frame, frame.id, { issuer: app.idp.url })
+    },
     setAhead(ms) {
       ahead = ms
       app.clock.now = Date.now() + ahead

@@ -68,6 +68,10 @@ test.each(['pip', 'inline', 'fullscreen'] as const)('a whole conversation in %s 
   await choose(page, 'Allow once')
   const whoami = frameOf(page).getByRole('region', { name: 'Allow “whoami”?' })
   await whoami.getByText(/Which tool the agent uses can tell http\S+ something about it\.$/).waitFor()
+  const hint = whoami.getByText(/^(First confirm|You can’t allow this here)/)
+  await hint.waitFor()
+  await site.confirm(`person-${mode}`)
+  await hint.waitFor({ state: 'detached' })
   await whoami.getByText('More options').click()
   await choose(page, 'Always without input, in this conversation')
 
