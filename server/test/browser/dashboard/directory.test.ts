@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../http-server.ts'
-import { connectDirectory } from '../../scim.ts'
+import { connectDirectory, proveDomains } from '../../scim.ts'
 import { press } from '../visit.ts'
 import { findAccessibilityProblems, openDashboard } from './dashboard.ts'
 
@@ -13,6 +13,7 @@ afterAll(() => app.close())
 test('an admin gives a group a role, rotates the token, and sees what was refused', async () => {
   const token = await app.tokenFor('admin@demo.test', 'demo')
   const directory = await connectDirectory(app)
+  await proveDomains(app, await app.organization('demo'), 'acme.example')
   const ada = await directory.addUser('ada@acme.example', { displayName: '<b>Ada</b>' })
   await directory.addUser('bo@acme.example', { active: false })
   await directory.addGroup('Staff', [ada])
@@ -25,7 +26,7 @@ test('an admin gives a group a role, rotates the token, and sees what was refuse
   await sheet.getByRole('region', { name: 'Refused requests' }).getByText('shoeSize').waitFor()
   await sheet.getByText('Groups').click()
   await sheet.getByLabel('Role for Staff').selectOption('Member')
-  await page.getByText('Users in Staff are now member').waitFor()
+  await page.getByText('Users in Staff get the role member').waitFor()
   expect(await findAccessibilityProblems(page)).toEqual([])
   const { body: members } = await app.request('GET', '/organizations/current/members', { token })
   expect(members.map(({ user }: { user: { email: string } }) => user.email)).toContain('ada@acme.example')

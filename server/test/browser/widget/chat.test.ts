@@ -72,8 +72,7 @@ test.each(['pip', 'inline', 'fullscreen'] as const)('a whole conversation in %s 
   await hint.waitFor()
   await site.confirm(`person-${mode}`)
   await hint.waitFor({ state: 'detached' })
-  await whoami.getByText('More options').click()
-  await choose(page, 'Always without input, in this conversation')
+  await choose(page, 'Allow once')
 
   await see(page, 'I refunded order seven, and now')
   expect(await done(page)).toEqual(['Refunded 90 for order 7'])
