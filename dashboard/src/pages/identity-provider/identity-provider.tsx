@@ -45,10 +45,14 @@ function Current({ config }: { config: Config }) {
   const [asks, setAsks] = useState(false)
   const vendor = findVendor(config.idp_type)
   const clear = useMutation({
-    mutationFn: () => saveConfig(nothing),
-    onSuccess() {
+    async mutationFn() {
+      await saveConfig(nothing)
+      // As it was in this click: the page may already show the new one when this resolves.
+      return config
+    },
+    onSuccess(before) {
       setAsks(false)
-      notify(t.removed, { undo: () => undoTo(config) })
+      notify(t.removed, { undo: () => undoTo(before) })
     },
   })
   if (!vendor) {
