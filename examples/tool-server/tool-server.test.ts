@@ -1,4 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import {
   Client,
   CrossAppAccessProvider,
@@ -11,15 +14,25 @@ import { type Examples, startExamples } from '../examples.ts'
 import { hub } from '../hub.ts'
 
 let examples: Examples
+/** Says where browsers are confirmed, which the identity provider asks Inlay. Nothing else of Inlay is used here. */
+const inlay = createServer((_, response) => {
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify({ redirect_uri: 'http://localhost/embed/confirm/callback' }))
+})
 let resource: string
 let idToken: string
 beforeAll(async () => {
-  const noInlay = () => Promise.reject(new Error('The shop is not visited'))
-  examples = await startExamples({ inlayUrl: 'http://localhost:1', token: noInlay })
+  await once(inlay.listen(0, '127.0.0.1'), 'listening')
+  const { port } = inlay.address() as AddressInfo
+  examples = await startExamples({ inlayUrl: `http://127.0.0.1:${port}`, token: async () => 'token' })
   resource = `${examples.toolServerUrl}/mcp`
   idToken = await signIn('casey')
 })
-afterAll(() => examples.stop())
+afterAll(async () => {
+  await examples.stop()
+  inlay.closeAllConnections()
+  inlay.close()
+})
 
 /** Signs in like a browser at the shop: the code flow with PKCE, for a user chosen on the provider's page. */
 async function signIn(person: string): Promise<string> {
