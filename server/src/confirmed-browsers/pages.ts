@@ -124,7 +124,7 @@ export function serveConfirmation(service: Service): Hono<NodeEnv> {
           400,
           'failed',
           'This confirmation has expired',
-          'It was already completed, took longer than ten minutes, or was started in another browser. Close this window and try again.',
+          'It was already completed, took longer than ten minutes, or was started in another browser. Or this browser keeps no cookies for Inlay. Close this window and try again.',
         )
       case 'another_user':
         return show(

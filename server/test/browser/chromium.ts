@@ -11,15 +11,24 @@ const repository = join(import.meta.dirname, '../../..')
 const browsers = new Map<string, Promise<Browser>>()
 
 export interface PageOptions extends BrowserContextOptions {
-  /** Options of the browser beyond the defaults. */
-  feature?: 'WebMCP'
+  /** A browser beyond the defaults. */
+  feature?: keyof typeof featureOptions
   /** Runs in every document before the document's own scripts. */
   initScript?: string
 }
 
+const featureOptions = {
+  WebMCP: '--enable-features=WebMCP',
+  /**
+   * Keeps what frames store once per site, as browsers do for everybody. Playwright turns it off with this option, of
+   * which the last one counts.
+   */
+  'storage per site': '--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,MediaRouter,OptimizationHints',
+}
+
 /** A page with a fresh profile: no cookies, no storage. */
 export async function usePage({ feature, initScript, ...options }: PageOptions = {}): Promise<Page> {
-  const browser = browsers.get(feature ?? '') ?? launch(feature ? [`--enable-features=${feature}`] : [])
+  const browser = browsers.get(feature ?? '') ?? launch(feature ? [featureOptions[feature]] : [])
   browsers.set(feature ?? '', browser)
   const context = await (await browser).newContext(options)
   // The machine may be busy.
