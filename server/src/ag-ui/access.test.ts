@@ -243,6 +243,14 @@ test('a stream and its run end within 30 seconds of a change that was never anno
   await expectEnded(open)
 })
 
+test('what the model has written stays, also if those who clear up after a user come before the announcement', async () => {
+  const key = await makeKey()
+  const open = await stream(await signIn(key, someone()))
+  await read((sql) => sql`update publishable_keys set revoked_at = now() where id = ${key.id}`)
+  await shop.service.runs.endAccess(shop.demo)
+  expect(await recordOf(open.thread)).toEqual(endedRun)
+})
+
 test('a request whose key is revoked while its body is still being sent is refused, and the model isn’t asked', async () => {
   const key = await makeKey()
   const token = await signIn(key, undefined)

@@ -349,17 +349,34 @@ export async function createRuns(service: Needs): Promise<Runs> {
     )
     if (threads.length > 0) await loadTokenizer()
     for (const { id } of threads) {
-      const ended = await database.asOrg(organizationId, async (sql) => {
-        const run = await lockActiveRun(sql, id)
-        if (!run || !(await mustEnd(sql, run))) return undefined
-        if (run.status === 'running') await endRunning(sql, run, now(), accessEnded)
-        else await stopWaiting(sql, run, now(), accessEnded)
-        return run
-      })
-      if (!ended) continue
-      feeds.stop(ended.id)
-      await showRested(ended)
+      const work = await endActive(organizationId, id, mustEnd)
+      if (!work) continue
+      // Its text isn't all saved yet, so it ends by itself. In this moment it may have begun to wait.
+      work.lease.end(new RunFailed(accessEnded.code, accessEnded.message))
+      await working.get(work)
+      await endActive(organizationId, id, mustEnd)
     }
+  }
+
+  /** Ends the thread's run if it must end, or returns the work on it if that is here. */
+  async function endActive(
+    organizationId: string,
+    threadId: string,
+    mustEnd: (sql: Sql, run: RunRow) => Promise<boolean>,
+  ): Promise<Work | undefined> {
+    const ended = await database.asOrg(organizationId, async (sql) => {
+      const run = await lockActiveRun(sql, threadId)
+      if (!run || !(await mustEnd(sql, run))) return undefined
+      const work = [...working.keys()].find((each) => each.run.id === run.id)
+      if (run.status === 'running' && work) return { run, work }
+      if (run.status === 'running') await endRunning(sql, run, now(), accessEnded)
+      else await stopWaiting(sql, run, now(), accessEnded)
+      return { run }
+    })
+    if (!ended || ended.work) return ended?.work
+    feeds.stop(ended.run.id)
+    await showRested(ended.run)
+    return undefined
   }
 
   async function decide(speaker: Speaker, decision: Decision): Promise<void> {

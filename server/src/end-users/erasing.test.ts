@@ -23,7 +23,7 @@ async function converse() {
   }
 }
 
-const interrupted = { end_user_id: null, thread_id: null, is_estimated: true, finish_reason: 'interrupted' }
+const interrupted = { end_user_id: null, thread_id: null, is_estimated: true, finish_reason: 'failed: interrupted' }
 
 test('an end user who is erased during a run is charged for it, and nothing stays reserved', async () => {
   const { begin, erase, usage, reserved } = await converse()

@@ -360,11 +360,10 @@ describe('the panel', () => {
       `<inlay-agent publishable-key="${key}" display-mode="inline" style="${style}"></inlay-agent>`,
     )
     await waitUntilConnected(page)
-    const given = await frameOf(page)
-      .locator('html')
-      .evaluate((element) => element.getAttribute('style'))
-    expect(given).toContain('--inlay-accent: rgb(1, 2, 3)')
-    expect(given).not.toContain('--inlay-text')
+    // The panel's script takes over the page's style once it has loaded, which may be after the connection.
+    const given = () => frameOf(page).locator('html').getAttribute('style')
+    await expect.poll(given).toContain('--inlay-accent: rgb(1, 2, 3)')
+    expect(await given()).not.toContain('--inlay-text')
   })
 })
 
