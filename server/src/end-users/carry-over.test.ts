@@ -101,6 +101,33 @@ describe('after a change of the provider', () => {
     expect(await carryOver({ by: 'list', users })).toMatchObject({ carried_over: 0, conflict_count: 3 })
   })
 
+  test('a list carries over the contents of tool calls, also those that are written after it', async () => {
+    await app.request('PATCH', '/tool-calls/settings', { token: admin, body: { contents_days: 30 } })
+    await trust(former)
+    const kim = await come(former, 'k-1')
+    await trust(current)
+    const arrived = await come(current, 'kim')
+    const call = (n: number) =>
+      app.service.toolCalls.follow(
+        {
+          ...{ organizationId: demo, id: arrived, endUserId: arrived, email: '', email_verified: false },
+          ...{ owner: { organization_id: demo, identity: '' }, client_id: undefined, client_name: undefined },
+          member: undefined,
+        },
+        { tool_name: 'add', args: { n } },
+        async () => n,
+      )
+    await call(1)
+    await app.service.toolCalls.flush()
+    await call(2)
+    expect(await carryOver({ by: 'list', users: [{ from: 'k-1', to: 'kim' }] })).toMatchObject({ merged: 1 })
+    await app.service.toolCalls.flush()
+    const kept = await inOrg(
+      (sql) => sql`select arguments from tool_call_contents where end_user_id = ${kim} order by arguments`,
+    )
+    expect(kept).toEqual([{ arguments: '{"n":1}' }, { arguments: '{"n":2}' }])
+  })
+
   test('an address carries over only whom both providers have verified, and nobody else has', async () => {
     await trust(former)
     const ann = await come(former, 'a-1', 'Ann@acme.example')

@@ -235,6 +235,9 @@ async function moveToArrived(sql: Sql, pairs: readonly Pair[]): Promise<string[]
   await sql`
     update threads set end_user_id = pair.kept
     from unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) where end_user_id = pair.gone`
+  await sql`
+    update tool_call_contents set end_user_id = pair.kept
+    from unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) where end_user_id = pair.gone`
   await sql`delete from end_user_consents where end_user_id = any(${gone}::uuid[])`
   await sql`delete from end_user_budgets where end_user_id = any(${gone}::uuid[])`
   await sql`

@@ -57,8 +57,8 @@ async function addBusyUser(word: string): Promise<string> {
       insert into end_user_consents (organization_id, connector_id, end_user_id)
       values (current_organization(), ${connector}, ${id})`
     await sql`
-      insert into tool_call_contents (organization_id, call_id, end_user_id, arguments, result, at, expires_at)
-      select current_organization(), gen_random_uuid(), id, ${`"${word} arguments"`}, '1', now(), now() + interval '1 day'
+      insert into tool_call_contents (organization_id, call_id, end_user_id, user_id, arguments, result, at, expires_at)
+      select current_organization(), gen_random_uuid(), id, id, ${`"${word} arguments"`}, '1', now(), now() + interval '1 day'
       from end_users where id = ${id}`
   })
   const recorder = createUsageRecorder(app.service)

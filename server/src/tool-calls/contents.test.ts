@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { doOnce } from '../../test/harness.ts'
 import { offer } from '../../test/page.ts'
 import { member, type Shop, useShop } from '../../test/shop.ts'
@@ -93,6 +93,100 @@ test('deleting the end user deletes contents, including unwritten ones', async (
   expect(await stored(shop)).toEqual([])
   const { tool_calls } = (await shop.request('GET', '/tool-calls', { token })).body
   expect(tool_calls, 'the records are kept, like the audit trail').toHaveLength(2)
+})
+
+describe('with an end user who states the address of a member', () => {
+  const stranger = { sub: 'stranger', email: 'member@demo.test', email_verified: false }
+
+  const contentsOf = async (shop: Shop, endUserId: string): Promise<string[]> => {
+    const { body } = await shop.request('GET', `/end-users/${endUserId}/export`, await asAdmin(shop))
+    const lines: { kind: string; data: { arguments: string } }[] = body
+    return lines.flatMap(({ kind, data }) => (kind === 'tool_call_contents' ? data.arguments : []))
+  }
+  const erase = async (shop: Shop, id: string) =>
+    expect((await shop.request('DELETE', `/end-users/${id}`, await asAdmin(shop))).status).toBe(200)
+
+  /** Records a call that the agent made for an end user. */
+  const callAs = (shop: Shop, organizationId: string, endUserId: string, args: Record<string, unknown>) =>
+    shop.service.toolCalls.follow(
+      {
+        ...{ organizationId, id: endUserId, endUserId, email: '', email_verified: false, member: undefined },
+        ...{ client_id: undefined, client_name: undefined, owner: { organization_id: organizationId, identity: '' } },
+      },
+      { tool_name: 'add', args },
+      async () => 1,
+    )
+
+  test('the contents of the member’s calls are neither exported nor erased with that end user', async () => {
+    const { shop, call } = await useCalls(30)
+    const { userId } = await shop.exchange(stranger)
+    await call({ mine: 1 })
+    await shop.service.toolCalls.flush()
+    expect(await contentsOf(shop, userId)).toEqual([])
+    await erase(shop, userId)
+    expect((await read(shop)).body).toMatchObject({ arguments: '{"mine":1}' })
+  })
+
+  test('they aren’t stored if that is the only end user with the address', async () => {
+    const shop = await useShop()
+    await keepFor(shop, 30)
+    await shop.exchange(stranger)
+    const { call } = await shop.caller('member@demo.test')
+    await call('nothing').catch(() => undefined)
+    expect((await read(shop)).status).toBe(404)
+  })
+
+  test('they are exported and erased with each end user whose verified address it is', async () => {
+    const { shop, call } = await useCalls(30)
+    const ids = [
+      (await shop.exchange(member)).userId,
+      (await shop.exchange({ sub: 'again', email: 'member@demo.test', email_verified: true })).userId,
+    ]
+    await call({ mine: 1 })
+    await shop.service.toolCalls.flush()
+    for (const id of ids) expect(await contentsOf(shop, id)).toEqual(['{"mine":1}'])
+    await erase(shop, ids[0] as string)
+    expect(await stored(shop)).toEqual([])
+    const { call: callAgain } = await shop.caller('member@demo.test')
+    await callAgain('nothing').catch(() => undefined)
+    await shop.service.toolCalls.flush()
+    expect(await stored(shop)).toHaveLength(1)
+    await erase(shop, ids[1] as string)
+    expect(await stored(shop)).toEqual([])
+  })
+
+  test('they are exported and erased with the end user of the member’s previews, whatever the address', async () => {
+    const shop = await useShop()
+    await keepFor(shop, 30)
+    const token = await shop.tokenFor('member@demo.test', 'demo')
+    const { body } = await shop.request('POST', `/publishable-keys/${shop.keyId}/preview`, { token })
+    expect(body.end_user_id, JSON.stringify(body)).toBeTypeOf('string')
+    await shop.exchange(stranger)
+    const { call } = await shop.caller('member@demo.test')
+    await call('nothing', { mine: 1 }).catch(() => undefined)
+    await shop.service.toolCalls.flush()
+    expect(await contentsOf(shop, body.end_user_id)).toEqual(['{"mine":1}'])
+    await erase(shop, body.end_user_id)
+    expect(await stored(shop)).toEqual([])
+  })
+
+  test('end users with the same address have their own contents only', async () => {
+    const shop = await useShop()
+    await keepFor(shop, 30)
+    const organizationId = await shop.organization('demo')
+    const own = [
+      (await shop.exchange(stranger)).userId,
+      (await shop.exchange(member)).userId,
+      (await shop.exchange({ sub: 'again', email: 'member@demo.test', email_verified: true })).userId,
+    ]
+    for (const [n, id] of own.entries()) await callAs(shop, organizationId, id, { n })
+    await shop.service.toolCalls.flush()
+    for (const [n, id] of own.entries()) expect(await contentsOf(shop, id)).toEqual([`{"n":${n}}`])
+    for (const [n, id] of own.entries()) {
+      await erase(shop, id)
+      expect(await stored(shop)).toHaveLength(own.length - 1 - n)
+    }
+  })
 })
 
 test('a shorter period applies to stored contents; expired contents are hidden, then deleted', async () => {

@@ -1,6 +1,7 @@
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
+import { isEmailVerified } from '../identity-provider/verified-emails.ts'
 import { keepDoing } from '../lib/clock.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
@@ -18,8 +19,8 @@ export interface CallContents {
   expires_at: string
 }
 
-/** Whose contents these are: an end user, or a member who is an end user if one has the same address. */
-export type Person = { endUserId: string } | { email: string }
+/** Whose contents these are: an end user, or a member, who may be an end user too. */
+export type Person = { endUserId: string } | { memberId: string; verifiedEmail: string | undefined }
 
 /** Maximum length of the arguments and of the result, in UTF-16 code units. Longer text is truncated. */
 const maxLength = 16 * 1024
@@ -79,44 +80,93 @@ const writeJson = (value: unknown): string => JSON.stringify(value).slice(0, max
  * lock makes a concurrent deletion either wait and delete these contents, or finish first so that none are written.
  */
 export async function writeContents(sql: Sql, contents: readonly CallContents[]): Promise<void> {
-  const ids = contents.flatMap(({ person }) => ('endUserId' in person ? person.endUserId : []))
-  const emails = contents.flatMap(({ person }) => ('email' in person ? person.email : []))
-  const users = await sql<{ id: string; email: string }>`
-    select id, email from end_users where id = any (${[...new Set(ids)]}::uuid[])
-    union all
-    select id, email from end_users where email = any (${[...new Set(emails)]}::text[])`
-  const locked = await sql<{ id: string }>`
-    select id from end_users where id = any (${users.map(({ id }) => id)}::uuid[]) order by id for key share`
-  const known = new Set(locked.map(({ id }) => id))
-  const byEmail = new Map(users.filter(({ id }) => known.has(id)).map(({ id, email }) => [email, id]))
+  const endUserOf = await findEndUsers(
+    sql,
+    contents.map(({ person }) => person),
+  )
   const kept = contents.flatMap(({ person, ...one }) => {
-    const end_user_id = 'endUserId' in person ? person.endUserId : byEmail.get(person.email)
-    return end_user_id !== undefined && known.has(end_user_id) ? { ...one, end_user_id } : []
+    const end_user_id = endUserOf(person)
+    return end_user_id === undefined ? [] : { ...one, end_user_id, user_id: callerOf(person) }
   })
   await sql`
-    insert into tool_call_contents (organization_id, call_id, end_user_id, arguments, result, at, expires_at)
-    select current_organization(), call_id, end_user_id, arguments, result, at, expires_at
+    insert into tool_call_contents (organization_id, call_id, end_user_id, user_id, arguments, result, at, expires_at)
+    select current_organization(), call_id, end_user_id, user_id, arguments, result, at, expires_at
     from jsonb_to_recordset(${JSON.stringify(kept)}::jsonb) as r (
-      call_id uuid, end_user_id uuid, arguments text, result text, at timestamptz, expires_at timestamptz)
+      call_id uuid, end_user_id uuid, user_id uuid, arguments text, result text, at timestamptz, expires_at timestamptz)
     on conflict do nothing`
 }
 
-/** The contents of an end user, and of a member with their address, whom another end user may share it with. */
-export const selectContents = (sql: Sql, endUserId: string, after: string, limit: number) => sql<{
-  call_id: string
-  [column: string]: unknown
-}>`
-  select call_id, arguments, result, at, expires_at from tool_call_contents
-  where call_id > ${after} and expires_at > now() and end_user_id in (
-    select other.id from end_users other join end_users person on person.id = ${endUserId}
-    where other.id = person.id or (person.email <> '' and other.email = person.email))
-  order by call_id limit ${limit}`
+const callerOf = (person: Person): string => ('endUserId' in person ? person.endUserId : person.memberId)
+
+interface EndUser {
+  id: string
+  issuer: string
+  email_key: string
+  metadata: string
+  preview_user_id: string | null
+  merged_into: string | null
+}
+
+/**
+ * Finds and locks the end users with whom the contents of these people are kept. A member's are kept with the end user
+ * of their previews, or with one whose address the organization's provider has verified: anybody may state another one.
+ */
+async function findEndUsers(sql: Sql, people: readonly Person[]): Promise<(person: Person) => string | undefined> {
+  const ids = people.flatMap((person) => ('endUserId' in person ? person.endUserId : []))
+  const members = people.flatMap((person) => ('memberId' in person ? person : []))
+  const memberIds = members.map(({ memberId }) => memberId)
+  const emails = members.flatMap(({ verifiedEmail }) => verifiedEmail ?? [])
+  const found = await sql<EndUser>`
+    select id, issuer, email_key, metadata, preview_user_id, merged_into from end_users where id = any (${ids}::uuid[])
+    union
+    select id, issuer, email_key, metadata, preview_user_id, merged_into from end_users
+    where email_key = any (${emails}::text[]) or preview_user_id = any (${memberIds}::uuid[])`
+  // What another identity provider's end user became, if they were carried over meanwhile.
+  const keepers = found.map((one) => ({ ...one, keeper: one.merged_into ?? one.id }))
+  const locked = await sql<{ id: string }>`
+    select id from end_users where id = any (${keepers.map(({ keeper }) => keeper)}::uuid[]) order by id for key share`
+  const known = new Set(locked.map(({ id }) => id))
+  const endUsers = keepers.filter(({ keeper }) => known.has(keeper))
+  const byId = new Map(endUsers.map(({ id, keeper }) => [id, keeper]))
+  const byMember = new Map(endUsers.map(({ preview_user_id, keeper }) => [preview_user_id, keeper]))
+  const byEmail = new Map(endUsers.filter(isVerified).map(({ email_key, keeper }) => [email_key, keeper]))
+  return (person) =>
+    'endUserId' in person
+      ? byId.get(person.endUserId)
+      : (byMember.get(person.memberId) ?? byEmail.get(person.verifiedEmail ?? ''))
+}
+
+/** The metadata has the claims of the last ID token. */
+const isVerified = ({ issuer, email_key, metadata }: EndUser): boolean =>
+  email_key !== '' && isEmailVerified(issuer, JSON.parse(metadata))
+
+/** The users who are, as members, the same person as the end user. */
+async function findMembers(sql: Sql, endUserId: string): Promise<string[]> {
+  const [endUser] = await sql<EndUser>`
+    select id, issuer, email_key, metadata, preview_user_id, merged_into from end_users where id = ${endUserId}`
+  if (!endUser) return []
+  const sharing = isVerified(endUser)
+    ? await sql<{ id: string }>`select id from users where email = ${endUser.email_key} and email_verified`
+    : []
+  return [...sharing.map(({ id }) => id), ...(endUser.preview_user_id === null ? [] : [endUser.preview_user_id])]
+}
+
+/** The contents of an end user, and of a member who is the same person. */
+export async function selectContents(sql: Sql, endUserId: string, after: string, limit: number) {
+  const members = await findMembers(sql, endUserId)
+  return sql<{ call_id: string; [column: string]: unknown }>`
+    select call_id, arguments, result, at, expires_at from tool_call_contents
+    where call_id > ${after} and expires_at > now()
+      and (end_user_id = ${endUserId} or user_id = any (${members}::uuid[]))
+    order by call_id limit ${limit}`
+}
 
 /** Runs in the transaction that deletes the end user, whose row is locked. */
-export const eraseEndUserContents = (sql: Sql, endUserId: string) => sql`
-  delete from tool_call_contents where end_user_id in (
-    select other.id from end_users other join end_users person on person.id = ${endUserId}
-    where other.id = person.id or (person.email <> '' and other.email = person.email))`
+export async function eraseEndUserContents(sql: Sql, endUserId: string): Promise<void> {
+  const members = await findMembers(sql, endUserId)
+  await sql`
+    delete from tool_call_contents where end_user_id = ${endUserId} or user_id = any (${members}::uuid[])`
+}
 
 export async function getToolCallSettings(
   { database }: Service,

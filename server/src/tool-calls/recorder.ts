@@ -175,7 +175,7 @@ export function createToolCallRecorder(
 
   return {
     async follow(
-      { organizationId, id: user_id, email, endUserId, client_id, client_name },
+      { organizationId, id: user_id, email, email_verified, member, endUserId, client_id, client_name },
       { tool_name, args, id, governed },
       run,
     ) {
@@ -212,8 +212,9 @@ export function createToolCallRecorder(
       } finally {
         governed?.(record.governance)
         record.duration_ms = Math.round(performance.now() - started)
-        // Contents are deleted with their end user. A member may be one, with the same address.
-        const person = endUserId !== undefined ? { endUserId } : email !== '' ? { email } : undefined
+        // Contents are deleted with their end user. A member may be one too; a visitor isn't.
+        const asMember = member && { memberId: member.user.id, verifiedEmail: email_verified ? email : undefined }
+        const person = endUserId === undefined ? asMember : { endUserId }
         add(
           organizationId,
           queue,

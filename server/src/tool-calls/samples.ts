@@ -11,8 +11,8 @@ async function callWithContents(app: TestService, slug: Slug) {
     app,
     slug,
     (sql) => sql`
-      insert into tool_call_contents (organization_id, call_id, end_user_id, arguments, result, at, expires_at)
-      values (current_organization(), ${id}, ${endUserId}, '{}', '{}', now(), now() + interval '1 day')`,
+      insert into tool_call_contents (organization_id, call_id, end_user_id, user_id, arguments, result, at, expires_at)
+      values (current_organization(), ${id}, ${endUserId}, ${endUserId}, '{}', '{}', now(), now() + interval '1 day')`,
   )
   return { id }
 }

@@ -244,7 +244,7 @@ describe('a migration', () => {
         }
         await sql`
           insert into tool_call_contents (organization_id, call_id, user_email, arguments, at, expires_at)
-          values (${id}, ${ann}, 'ann@example.com', '{}', now(), now())`
+          values (${id}, ${calls[1]?.id}, 'ann@example.com', '{}', ${new Date(at + 1).toISOString()}, now())`
       })
     await migrate(owner, secrets)
 
@@ -260,11 +260,84 @@ describe('a migration', () => {
       organizations.map((id) => database.asOrg(id, (sql) => sql`select call_id, end_user_id from tool_call_contents`)),
     )
     expect(contents, 'without an end user to erase them, they are deleted').toEqual([
-      [{ call_id: ann, end_user_id: ann }],
+      [{ call_id: calls[1]?.id, end_user_id: ann }],
       [],
     ])
     expect(await tablesOf(client)).not.toEqual(expect.arrayContaining(['tool_call_batches']))
     await serviceWorks(owner)
+  })
+
+  test('of contents gives them to who made the calls, and to no end user who merely states the address', async () => {
+    const { owner } = await makeDatabase()
+    await (await makeRelease({}, '0049'))(owner, secrets)
+    const [auditKey] = auditKeys(secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+    onTestFinished(() => database.close())
+    const id = newId()
+    const entra = 'https://login.microsoftonline.com/t/v2.0'
+    const claims: Record<string, { email: string; issuer?: string; metadata?: object; preview?: boolean }> = {
+      stranger: { email: 'ann@example.com', metadata: { email_verified: 'true', text: 'a\0b' } },
+      ann: { email: 'ann@example.com', metadata: { email_verified: true } },
+      entra: { email: 'eva@example.com', issuer: entra, metadata: { xms_edov: '1' } },
+      elsewhere: { email: 'bob@example.com', metadata: { xms_edov: '1' } },
+      refused: { email: 'cas@example.com', issuer: entra, metadata: { xms_edov: 1, email_verified: null } },
+      preview: { email: 'old@example.com', preview: true },
+    }
+    const endUsers = Object.fromEntries(Object.keys(claims).map((name) => [name, newId()]))
+    const addresses = { ann: 'ann', eva: 'eva', bob: 'bob', cas: 'cas', unverified: 'ann', previewer: 'new' }
+    const users = Object.fromEntries(Object.keys(addresses).map((name) => [name, newId()]))
+    await database.asService(async (sql) => {
+      for (const [name, address] of Object.entries(addresses))
+        await sql`
+          insert into users (id, issuer, subject, email, email_verified, name)
+          values (${users[name]}, 'https://id.example', ${name}, ${`${address}@example.com`}, ${name !== 'unverified'}, '')`
+    })
+    /** The person who called, and the end user with whom the contents are until now. */
+    const calls: [caller: string | undefined, keptWith: string][] = [
+      [users.ann, 'stranger'],
+      [users.eva, 'entra'],
+      [users.bob, 'elsewhere'],
+      [users.cas, 'refused'],
+      [users.unverified, 'ann'],
+      [users.previewer, 'stranger'],
+      [endUsers.ann, 'stranger'],
+      [endUsers.stranger, 'stranger'],
+      [newId(), 'ann'],
+      [undefined, 'ann'],
+    ]
+    const ids = calls.map(() => newId())
+    await database.asOrg(id, async (sql) => {
+      await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+      for (const [name, { email, issuer = 'https://id.example', metadata = {}, preview }] of Object.entries(claims))
+        await sql`
+          insert into end_users (organization_id, id, issuer, external_id, email, metadata, preview_user_id)
+          values (${id}, ${endUsers[name]}, ${issuer}, ${name}, ${email}, ${JSON.stringify(metadata)},
+                  ${preview ? users.previewer : null})`
+      for (const [n, [caller, keptWith]] of calls.entries()) {
+        await sql`
+          insert into tool_call_contents (organization_id, call_id, end_user_id, arguments, at, expires_at)
+          values (${id}, ${ids[n]}, ${endUsers[keptWith]}, '{}', '2026-03-01T12:00:00.123Z', now())`
+        if (caller !== undefined)
+          await sql`
+            insert into tool_call_records (organization_id, at, id, user_id, tool, arguments_hash, approval, governance,
+                                           outcome, duration_ms)
+            values (${id}, '2026-03-01T12:00:00.123Z', ${ids[n]}, ${caller}, 'add', '', 'allowed', 'none', 'succeeded', 1)`
+      }
+    })
+    await migrate(owner, secrets)
+    const rows = await database.asOrg(
+      id,
+      (sql) => sql<{ call_id: string; end_user_id: string; user_id: string }>`select * from tool_call_contents`,
+    )
+    const nameOf = (wanted: string | undefined) => Object.keys(endUsers).find((name) => endUsers[name] === wanted)
+    const keptWith = ids
+      .map((one) => rows.find(({ call_id }) => call_id === one))
+      .map((row) => nameOf(row?.end_user_id))
+    expect(keptWith).toEqual([
+      ...['ann', 'entra', undefined, undefined, undefined],
+      ...['preview', 'ann', 'stranger', undefined, undefined],
+    ])
+    for (const { call_id, user_id } of rows) expect(user_id).toBe(calls[ids.indexOf(call_id)]?.[0])
   })
 
   test('that fails leaves nothing behind, and runs again once it is fixed', async () => {
