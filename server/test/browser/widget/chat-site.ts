@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Locator, Page } from 'playwright-core'
+import { vi } from 'vitest'
 import { type Delegation, startDelegation } from '../../delegation.ts'
 import { confirmFrame } from '../../frames.ts'
 import { type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../scripted-model.ts'
@@ -29,7 +30,7 @@ export interface ChatSite extends Delegation, Pick<Site, 'enter' | 'timesAsked'>
   /** The model's next replies. */
   expect(...replies: ScriptedReply[]): void
   visit(visitor?: Visitor, options?: PageOptions): Promise<Page>
-  /** Confirms the browser in which the user has written to the agent, as a sign-in at their provider does. */
+  /** Confirms the browser in which the user is talking to the agent, as a sign-in at their provider does. */
   confirm(sub: string): Promise<void>
   /** How far the server's clock is ahead of the real time, in milliseconds. */
   setAhead(ms: number): void
@@ -58,14 +59,18 @@ export async function startChatSite(): Promise<ChatSite> {
     },
     visit: async (visitor, options) => site.enter(await usePage(options), visitor),
     async confirm(sub) {
-      const [frame] = await app.service.database.asOrg(
-        await app.organization('demo'),
-        (sql) => sql<{ id: string; thumbprint: string }>`
-          select users.id, runs.holder ->> 'frame_key' as thumbprint
-          from end_users users join threads on end_user_id = users.id join runs on thread_id = threads.id
-          where external_id = ${sub} order by runs.id desc limit 1`,
-      )
-      if (!frame) throw new Error(`${sub} hasn’t written to the agent yet`)
+      const demo = await app.organization('demo')
+      // The page shows a message before the server has it, and a run that has ended no longer names its frame.
+      const frame = await vi.waitUntil(async () => {
+        const [found] = await app.service.database.asOrg(
+          demo,
+          (sql) => sql<{ id: string; thumbprint: string }>`
+            select users.id, runs.holder ->> 'frame_key' as thumbprint
+            from end_users users join threads on end_user_id = users.id join runs on thread_id = threads.id
+            where external_id = ${sub} and runs.holder ? 'frame_key' order by runs.id desc limit 1`,
+        )
+        return found
+      })
       await confirmFrame(app, frame, frame.id, { issuer: app.idp.url })
     },
     setAhead(ms) {
