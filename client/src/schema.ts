@@ -2442,6 +2442,8 @@ export interface components {
             sequence: number;
             /** @description Email address of the user who made the change, `service-account:` and the name of a service account, or the name of the component that did */
             actor: string;
+            /** @description ID of that user or service account; null for components, and for events from before IDs were recorded */
+            actor_id: string | null;
             /** @description What was done, such as `publishable_key.created` */
             action: string;
             /** @description ID of the resource that was changed */
@@ -3162,6 +3164,8 @@ export interface components {
             sequence: number;
             /** @description Email address of the user who made the change, `service-account:` and the name of a service account, or the name of the component that did */
             actor: string;
+            /** @description ID of that user or service account; null for components, and for events from before IDs were recorded */
+            actor_id: string | null;
             /** @description What was done, such as `publishable_key.created` */
             action: string;
             /** @description ID of the resource that was changed */
@@ -18325,6 +18329,8 @@ export interface operations {
                 cursor?: string;
                 /** @description Return only changes by this actor */
                 actor?: string;
+                /** @description Return only changes by this user or service account */
+                actor_id?: string;
                 /** @description Return only this action, such as `member.removed` */
                 action?: string;
                 /** @description Return only changes to this resource */
@@ -18353,6 +18359,7 @@ export interface operations {
                      *           "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
                      *           "sequence": 42,
                      *           "actor": "ada@example.com",
+                     *           "actor_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
                      *           "action": "publishable_key.created",
                      *           "target": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
                      *           "data": {
@@ -18453,6 +18460,7 @@ export interface operations {
                      *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
                      *       "sequence": 42,
                      *       "actor": "ada@example.com",
+                     *       "actor_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
                      *       "action": "publishable_key.created",
                      *       "target": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3",
                      *       "data": {

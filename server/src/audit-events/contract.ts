@@ -13,6 +13,12 @@ const AuditEvent = z
       .describe(
         'Email address of the user who made the change, `service-account:` and the name of a service account, or the name of the component that did',
       ),
+    actor_id: z
+      .uuid()
+      .nullable()
+      .describe(
+        'ID of that user or service account; null for components, and for events from before IDs were recorded',
+      ),
     action: z.string().describe('What was done, such as `publishable_key.created`'),
     target: z.string().describe('ID of the resource that was changed'),
     data: z.record(z.string(), z.unknown()).describe('Details of the change, without secrets'),
@@ -68,6 +74,7 @@ export const listAuditEvents = operation({
       .optional()
       .describe('The `next_cursor` of the previous page'),
     actor: Word.describe('Return only changes by this actor'),
+    actor_id: z.uuid().optional().describe('Return only changes by this user or service account'),
     action: Word.describe('Return only this action, such as `member.removed`'),
     target: Word.describe('Return only changes to this resource'),
     start_date: moment('00:00:00.000').describe(

@@ -49,6 +49,7 @@ describe('the list', () => {
         id: expect.stringMatching(/^[0-9a-f-]{36}$/),
         sequence: expect.any(Number),
         actor: 'bob@example.com',
+        actor_id: null,
         action: 'thing.unmade',
         target: 'thing-120',
         data: { n: 120 },
@@ -66,6 +67,22 @@ describe('the list', () => {
     const whole = await list()
     expect(whole.events).toHaveLength(50)
     expect(whole.events[0].target).toBe('thing-120')
+  })
+
+  test('names users and service accounts by ID too, which stays when an address changes or is shared', async () => {
+    const { id } = (await app.request('GET', '/users/me', { token })).body
+    const body = { name: 'Deploys', role: 'admin' }
+    const account = (await app.request('POST', '/service-accounts', { token, body })).body
+    const as = account.key
+    const keys = { name: 'Shop', allowed_origins: ['https://shop.example'] }
+    await app.request('PATCH', '/tool-calls/settings', { token: as, body: { contents_days: 1 } })
+    await app.request('POST', '/publishable-keys', { token, body: keys })
+    const actionsOf = async (actorId: string) =>
+      (await list(`?actor_id=${actorId}&limit=3`)).events.map(({ action }: Event) => action)
+    expect(await actionsOf(account.id)).toEqual(['tool_call_settings.updated'])
+    expect(await actionsOf(id)).toEqual(['publishable_key.created', 'service_account.created', 'organization.created'])
+    const exported = await app.request('GET', '/audit-events/export', { token })
+    expect(exported.body.at(-1)).toMatchObject({ actor: 'admin@demo.test', actor_id: id })
   })
 
   test.each([1, 7, 50, 100])('in pages of %i returns the whole trail, each event once', async (limit) => {

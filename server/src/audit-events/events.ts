@@ -14,15 +14,24 @@ export async function listAuditEvents(
   { organization }: OrgCaller,
   { limit, ...filters }: Input<typeof contract.listAuditEvents>,
 ): Promise<Output<typeof contract.listAuditEvents>> {
-  const { cursor = null, actor = null, action = null, target = null, start_date = null, end_date = null } = filters
+  const {
+    cursor = null,
+    actor = null,
+    actor_id = null,
+    action = null,
+    target = null,
+    start_date = null,
+    end_date = null,
+  } = filters
   const [rows, verification] = await service.database.asOrg(organization.id, async (sql) => {
     const refusal = await missingFeature(service.config.plans, sql, 'audit_logs')
     if (refusal) throw accessDenied(refusal)
     const events = sql<AuditEvent>`
-      select id, sequence, actor, action, target, data, created_at, encode(hash, 'hex') as hash
+      select id, sequence, actor, actor_id, action, target, data, created_at, encode(hash, 'hex') as hash
       from audit_events
       where (${cursor}::bigint is null or sequence < ${cursor}::bigint)
         and (${actor}::text is null or actor = ${actor})
+        and (${actor_id}::uuid is null or actor_id = ${actor_id}::uuid)
         and (${action}::text is null or action = ${action})
         and (${target}::text is null or target = ${target})
         and (${start_date}::timestamptz is null or created_at >= ${start_date}::timestamptz)
@@ -72,7 +81,7 @@ export async function exportAuditEvents(
       const events = await database.asOrg(
         organization.id,
         (sql) => sql<AuditEvent>`
-          select id, sequence, actor, action, target, data, created_at, encode(hash, 'hex') as hash
+          select id, sequence, actor, actor_id, action, target, data, created_at, encode(hash, 'hex') as hash
           from audit_events where sequence > ${after} and sequence <= ${length}
           order by sequence limit ${exportedAtOnce}`,
       )

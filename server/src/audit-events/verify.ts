@@ -77,7 +77,7 @@ export async function verifyTurn(
     (sql) => sql<StoredRow>`
       select chain.length as chain_length, encode(chain.hash, 'hex') as chain_hash, event.*
       from (select) as one left join audit_chains chain on true left join (
-        select sequence, id, actor, action, target, data, created_at, key_id, encode(hash, 'hex') as hash,
+        select sequence, id, actor, actor_id, action, target, data, created_at, key_id, encode(hash, 'hex') as hash,
                case key_id when ${plainHash} then hash = audit_hash(
                  lag(hash, 1, decode(${head}, 'hex')) over (order by sequence), audit_events) end as has_plain_hash
         from audit_events where sequence >= ${length === 0 ? lowestNumber : length}::bigint
@@ -123,7 +123,8 @@ export async function verifyTurn(
     if (!key && row.key_id !== plainHash) return `the row uses the unknown key ${row.key_id}`
     const fits = key
       ? row.hash === chainHash(key, head, { ...row, organization_id: organizationId })
-      : row.has_plain_hash
+      : // The plain hash doesn't cover the actor's ID, which no such row has.
+        row.has_plain_hash && row.actor_id === null
     if (!fits) return 'the row or the one before it was changed'
     const isOther = earlier.some(({ sequence, hash }) => sequence === row.sequence && hash !== row.hash)
     return isOther ? 'the row does not match an earlier head' : undefined

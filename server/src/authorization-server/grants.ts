@@ -94,7 +94,7 @@ export async function recordRevocation(
   if (!grant || !organizationId) return
   await database.asOrg(organizationId, async (sql) => {
     const [user] = await sql<{ email: string }>`select email from users where id = ${grant.accountId}`
-    const trail = { organizationId, actor: user?.email ?? 'oauth' }
+    const trail = { organizationId, actor: user?.email ?? 'oauth', actorId: user && grant.accountId }
     await recordAudit(sql, trail, 'client.revoked', clientId, { name: clientName ?? clientId })
   })
 }

@@ -326,7 +326,7 @@ export function serveInteractions(service: Service, currentOidcServer: () => Pro
     const who = whoAllows(user, client)
     const consent = { organization_id: organizationId, resources: readResources(interaction.params.resource) }
     if (organizationId) {
-      const trail = { organizationId, actor: user.email }
+      const trail = { organizationId, actor: user.email, actorId: user.id }
       await service.database.asOrg(organizationId, (sql) =>
         recordAudit(sql, trail, 'client.allowed', client.clientId, { name: visit.view.name }),
       )

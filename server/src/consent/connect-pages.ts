@@ -162,10 +162,12 @@ export function serveConnect(service: Service, session: BrowserSession): Hono<No
     )
   }
 
-  const record = ({ organizationId, connector, user }: Seen, action: string) =>
-    service.database.asOrg(organizationId, (sql) =>
-      recordAudit(sql, { organizationId, actor: user.email }, action, connector.id, { name: connector.name }),
+  function record({ organizationId, connector, user }: Seen, action: string): Promise<void> {
+    const trail = { organizationId, actor: user.email, actorId: user.id }
+    return service.database.asOrg(organizationId, (sql) =>
+      recordAudit(sql, trail, action, connector.id, { name: connector.name }),
     )
+  }
 
   serveAgentLinks(service, app)
   return app

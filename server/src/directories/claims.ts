@@ -55,7 +55,7 @@ async function reopen(
       await settleMembers(
         sql,
         config.plans,
-        { organizationId, actor: email },
+        { organizationId, actor: email, actorId: id },
         found.map((one) => one.id),
       )
     })
@@ -83,7 +83,7 @@ async function moveMembership(sql: Sql, organizationId: string, from: string, { 
   await sql`delete from users where id = ${from}`
   const { directory_role, directory_user_id, role, notice_due } = waiting
   if (await isFormerMember(sql, { user_id: id, email }, { except: 'directory' })) {
-    await recordAudit(sql, { organizationId, actor: email }, 'member.removed', waiting.id, { email, role })
+    await recordAudit(sql, { organizationId, actor: email, actorId: id }, 'member.removed', waiting.id, { email, role })
     return
   }
   const [own] = await sql<{ id: string; role: Role; is_linked: boolean }>`
@@ -99,5 +99,11 @@ async function moveMembership(sql: Sql, organizationId: string, from: string, { 
         role = ${own.role === 'admin' ? 'admin' : role}, deactivated_at = null, closed_by = null
       where id = ${own.id}`
   }
-  await recordAudit(sql, { organizationId, actor: email }, 'member.signed_in_first', own?.id ?? waiting.id, { email })
+  await recordAudit(
+    sql,
+    { organizationId, actor: email, actorId: id },
+    'member.signed_in_first',
+    own?.id ?? waiting.id,
+    { email },
+  )
 }

@@ -56,7 +56,7 @@ export async function startManifest(
 export async function saveApp(
   { database, secrets }: Service,
   { organization_id, github_org_name }: Registration,
-  actor: string,
+  admin: { id: string; email: string },
   app: Conversion,
 ): Promise<boolean> {
   const { login } = app.owner
@@ -76,7 +76,7 @@ export async function saveApp(
         ${webhook_secret && seal('webhook_secret_sealed', webhook_secret)}, ${webhook_secret?.slice(-4) ?? null})
       on conflict do nothing returning true`
     if (!saved) return false
-    const trail = { organizationId: organization_id, actor }
+    const trail = { organizationId: organization_id, actor: admin.email, actorId: admin.id }
     const data = { github_org_name: login, app_id: app.id, app_slug: app.slug }
     await recordAudit(sql, trail, 'github_app.registered', organization_id, data)
     // It was connected through the operator's app.

@@ -60,7 +60,7 @@ export function serveInstallations(service: Service & { github: Github }, sessio
     try {
       const found = await service.github.findUserInstallation(platform, code, installation_id)
       if (!found) return refuse(`Your GitHub account has no access to this installation. ${startAgain}`)
-      const trail = { organizationId, actor: admin.email }
+      const trail = { organizationId, actor: admin.email, actorId: admin.id }
       if (!(await saveInstallation(service, trail, platform, { installation_id, ...found })))
         return refuse(
           `${found.account} is already connected to another organization in Inlay. Disconnect it there, or uninstall the app on GitHub, and start again.`,

@@ -256,7 +256,7 @@ describe('an organization’s own app', () => {
     github.install(created.id)
     const organization_id = await app.organization('demo')
     const registration = { organization_id, user_id: '', github_org_name: 'acme' }
-    await saveApp(app.service, registration, 'admin@demo.test', created)
+    await saveApp(app.service, registration, { id: organization_id, email: 'admin@demo.test' }, created)
   }
 
   test('takes the place of the operator’s, and gives it back when it’s removed', async () => {

@@ -33,7 +33,7 @@ export function serveGithubApp(service: Needs, session: BrowserSession): Hono<No
     if (!/^[\w-]{1,200}$/.test(code)) return showProblem(c, 'GitHub didn’t say which app it created.', { back })
     try {
       const created = unfinished?.created ?? (await convertOnce(service, state, registration, code))
-      const isSaved = await saveApp(service, registration, admin.email, created)
+      const isSaved = await saveApp(service, registration, admin, created)
       await unfinishedRegistration.remove(service.kv, state)
       if (!isSaved)
         return showProblem(c, 'Your organization already has a GitHub app. Delete the new one on GitHub.', { back })
@@ -96,8 +96,8 @@ export async function findStarter(
   if (!started || user?.id !== started.user_id) return undefined
   const [admin] = await database.asOrg(
     started.organization_id,
-    (sql) => sql<{ email: string; slug: string }>`
-      select u.email, o.slug from members m
+    (sql) => sql<{ id: string; email: string; slug: string }>`
+      select u.id, u.email, o.slug from members m
       join users u on u.id = m.user_id
       join organizations o on o.id = m.organization_id
       where m.user_id = ${started.user_id} and m.role = 'admin' and m.deactivated_at is null`,

@@ -21,7 +21,12 @@ export async function githubApp(app: TestService, slug: Slug) {
   const created = await app.service.github.convertManifest(code)
   github.install(created.id)
   const organization_id = await app.organization(slug)
-  await saveApp(app.service, { organization_id, user_id: '', github_org_name: 'sample' }, 'sample@example.com', created)
+  await saveApp(
+    app.service,
+    { organization_id, user_id: '', github_org_name: 'sample' },
+    { id: organization_id, email: 'sample@example.com' },
+    created,
+  )
   return {}
 }
 

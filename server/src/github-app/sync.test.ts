@@ -30,7 +30,12 @@ const asDemo: TestService['service']['database']['asOrg'] extends (id: string, w
 async function registerApp() {
   const code = github.register({ name: 'inlay-acme', redirect_url: '' }, 'acme')
   const created = await app.service.github.convertManifest(code)
-  await saveApp(app.service, { organization_id: id, user_id: '', github_org_name: 'acme' }, 'admin@demo.test', created)
+  await saveApp(
+    app.service,
+    { organization_id: id, user_id: '', github_org_name: 'acme' },
+    { id: id, email: 'admin@demo.test' },
+    created,
+  )
   return github.install(created.id)
 }
 

@@ -148,7 +148,10 @@ async function join(sql: Sql, plans: Service['config']['plans'], organizationId:
   await sql`
     insert into members (organization_id, id, user_id, role) values (current_organization(), ${id}, ${userId}, 'member')`
   await requireRoom(plans, sql, 'seats')
-  await recordAudit(sql, { organizationId, actor: email }, 'member.added', id, { email, role: 'member' })
+  await recordAudit(sql, { organizationId, actor: email, actorId: userId }, 'member.added', id, {
+    email,
+    role: 'member',
+  })
 }
 
 const closed = (name: string): Explanation => ({

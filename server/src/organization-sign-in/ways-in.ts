@@ -1,7 +1,7 @@
 import { parseDomain } from '../directories/domains.ts'
 import type { Service } from '../foundation/service.ts'
 import { missingFeature } from '../plans/plans.ts'
-import { recordAudit } from '../stores/audit/audit.ts'
+import { recordAudit, type Trail } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import { announceAll } from '../stores/changes.ts'
 import type { Sql } from '../stores/database.ts'
@@ -70,11 +70,8 @@ export async function findWayIn(service: Service, organizationId: string): Promi
  * addresses. Call it in the transaction of every change that can close a way in, and `announceEnded` after the commit.
  * Sign-ins that are under way have locked the provider, so they are either refused or ended here.
  */
-export async function endClosedWays(
-  sql: Sql,
-  plans: Service['config']['plans'],
-  { organizationId, actor }: { organizationId: string; actor: string },
-): Promise<string[]> {
+export async function endClosedWays(sql: Sql, plans: Service['config']['plans'], trail: Trail): Promise<string[]> {
+  const { organizationId } = trail
   const [provider] = await sql<{ issuer: string }>`select issuer from sign_in_providers for update`
   const isIncluded = provider !== undefined && (await missingFeature(plans, sql, 'sso')) === null
   const verified = await sql<{ domain: string }>`select domain from sign_in_domains where verified_at is not null`
@@ -84,7 +81,7 @@ export async function endClosedWays(
   const ended = await endUsersOf(sql, organizationId, { issuer, domains })
   if (ended.length > 0) {
     const data = { users: ended.length }
-    await recordAudit(sql, { organizationId, actor }, 'sign_in_provider.sessions_ended', organizationId, data)
+    await recordAudit(sql, trail, 'sign_in_provider.sessions_ended', organizationId, data)
   }
   return ended
 }

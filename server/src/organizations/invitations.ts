@@ -248,7 +248,8 @@ export async function acceptFor(
     insert into members (organization_id, id, user_id, role, directory_role, hand_role, directory_user_id)
     values (${organizationId}, ${newId()}, ${userId}, ${role}, ${directory_role}, ${hand_role}, ${directory_user_id})`
   await forgetFormerMember(sql, { user_id: userId, email })
-  await recordAudit(sql, { organizationId, actor: email }, 'invitation.accepted', id, { email, role })
+  const trail = { organizationId, actor: email, actorId: userId }
+  await recordAudit(sql, trail, 'invitation.accepted', id, { email, role })
 }
 
 export async function declineInvitation(
@@ -261,7 +262,8 @@ export async function declineInvitation(
     const { role, directory_user_id } = await takeInvitation(sql, id, email)
     // Otherwise the directory would invite them again with its next change.
     if (directory_user_id) await recordFormerMembers(sql, 'member', [{ email, user_id: user.id, directory_user_id }])
-    await recordAudit(sql, { organizationId, actor: email }, 'invitation.declined', id, { email, role })
+    const trail = { organizationId, actor: email, actorId: user.id }
+    await recordAudit(sql, trail, 'invitation.declined', id, { email, role })
   })
   return { success: true }
 }

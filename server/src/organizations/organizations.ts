@@ -107,7 +107,8 @@ export async function foundOrganization(
           insert into organizations (id, name, slug, plan_id) values (${id}, ${name}, ${slug}, ${planId})
           returning id, name, slug, avatar_url, created_at, updated_at`
         await sql`insert into members (organization_id, id, user_id, role) values (${id}, ${newId()}, ${founder.id}, 'admin')`
-        await recordAudit(sql, { organizationId: id, actor: founder.email }, 'organization.created', id, { name, slug })
+        const trail = { organizationId: id, actor: founder.email, actorId: founder.id }
+        await recordAudit(sql, trail, 'organization.created', id, { name, slug })
         return { ...organization, role: 'admin' } as Organization
       })
     } catch (error) {

@@ -24,7 +24,8 @@ export async function recordForUser(sql: Sql, userId: string, { action, actor, d
     where m.user_id = ${userId} and m.deactivated_at is null order by m.organization_id limit ${mostTrails}`
   for (const { organization_id: organizationId, email } of memberships) {
     await sql`select set_config('inlay.organization_id', ${organizationId}, true)`
-    await recordAudit(sql, { organizationId, actor: actor ?? email }, action, userId, data)
+    const trail = actor === undefined ? { organizationId, actor: email, actorId: userId } : { organizationId, actor }
+    await recordAudit(sql, trail, action, userId, data)
   }
 }
 

@@ -236,6 +236,12 @@ function EventSheet({
                 facts={[
                   [t.actor, found.actor],
                   [
+                    t.actorId,
+                    <span key="actor" className="mono">
+                      {found.actor_id ?? '–'}
+                    </span>,
+                  ],
+                  [
                     t.target,
                     <span key="target" className="mono">
                       {found.target}

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -29,9 +30,9 @@ afterAll(async () => {
   await app.close()
 })
 
-const record = (organizationId: string, target: string) =>
+const record = (organizationId: string, target: string, by = { actor: 'ann@example.com', actorId: newId() }) =>
   database.asOrg(organizationId, (sql) =>
-    recordAudit(sql, { organizationId, actor: 'ann@example.com' }, 'thing.done', target, {
+    recordAudit(sql, { organizationId, ...by }, 'thing.done', target, {
       n: 1.5,
       text: 'ü "quoted"',
     }),
@@ -46,10 +47,12 @@ async function makeOrganization(): Promise<string> {
   return id
 }
 
-/** A new organization with a trail of five rows. */
+const byOperator = { actor: 'operator', actorId: undefined as never }
+
+/** A new organization with a trail of five rows; the fourth one has no actor's ID. */
 async function makeTrail(): Promise<string> {
   const id = await makeOrganization()
-  for (let row = 1; row <= 5; row += 1) await record(id, `target-${row}`)
+  for (let row = 1; row <= 5; row += 1) await record(id, `target-${row}`, row === 4 ? byOperator : undefined)
   return id
 }
 
@@ -67,6 +70,20 @@ describe('an unmodified trail verifies', () => {
     expect([first, second]).toEqual(
       [first, second].map(() => expect.not.objectContaining({ broken: expect.anything() })),
     )
+  })
+
+  test('with rows without an actor’s ID, which have the hash that they always had', async () => {
+    const id = await makeTrail()
+    const row = { organization_id: id, sequence: 1, id: newId(), actor: 'ann', action: 'done', target: 'x', data: {} }
+    const at = '2026-01-01T00:00:00.000Z'
+    const key = { id: 'k', key: Buffer.from('secret') }
+    const covered = ['00', 'k', id, 1, row.id, 'ann', 'done', 'x', '{}', at]
+    const hash = createHmac('sha256', key.key).update(JSON.stringify(covered)).digest('hex')
+    expect(chainHash(key, '00', { ...row, actor_id: null, created_at: at })).toBe(hash)
+    expect(chainHash(key, '00', { ...row, actor_id: newId(), created_at: at })).not.toBe(hash)
+    const ids = await database.asOrg(id, (sql) => sql`select actor_id from audit_events order by sequence`)
+    expect(ids[3]).toEqual({ actor_id: null })
+    expect(await verify(id)).not.toHaveProperty('broken')
   })
 
   test('from the end of an earlier report', async () => {
@@ -180,6 +197,7 @@ describe('verification reports a row', () => {
     sequence: 'sequence + 100',
     id: 'gen_random_uuid()',
     actor: `'mallory@example.com'`,
+    actor_id: `gen_random_uuid()`,
     action: `'nothing.done'`,
     target: `'another'`,
     data: `data || '{"n": 2}'`,
@@ -210,6 +228,18 @@ describe('verification reports a row', () => {
     update audit_events set sequence = case sequence when 102 then ${first} else ${second} end
     where organization_id = $1 and sequence > 100`
   test.each<[string, string, number, string]>([
+    [
+      'the ID of its actor is removed',
+      'update audit_events set actor_id = null where organization_id = $1 and sequence = 3',
+      3,
+      'was changed',
+    ],
+    [
+      'it had no actor’s ID and gets one',
+      'update audit_events set actor_id = id where organization_id = $1 and sequence = 4',
+      4,
+      'was changed',
+    ],
     ['it is deleted', 'delete from audit_events where organization_id = $1 and sequence = 3', 3, 'is missing'],
     [
       'it was the first and is deleted',
@@ -254,7 +284,7 @@ describe('verification reports a row', () => {
          for event in select * from audit_events where organization_id = $1 order by sequence loop
            event.actor := 'mallory';
            previous := audit_hash(previous, event);
-           update audit_events set actor = event.actor, key_id = 'sha256', hash = previous
+           update audit_events set actor = event.actor, actor_id = null, key_id = 'sha256', hash = previous
            where organization_id = $1 and sequence = event.sequence;
          end loop;
          update audit_chains set hash = previous where organization_id = $1;
@@ -426,7 +456,7 @@ describe('after the secret is rotated', () => {
     )
     const row = {
       ...{ organization_id: id, sequence: from, id: newId(), actor: 'mallory', action: 'thing.done', target: 'forged' },
-      ...{ data: {}, created_at: '2026-01-01T00:00:00.000Z' },
+      ...{ actor_id: null, data: {}, created_at: '2026-01-01T00:00:00.000Z' },
     }
     const hash = chainHash(formerKey, last.rows[0]?.hash ?? '', row)
     await owner.query(

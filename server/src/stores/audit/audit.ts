@@ -7,6 +7,8 @@ import { type AuditRow, canonicalJson, chainHash, emptyChain } from './chain.ts'
 export interface Trail {
   organizationId: string
   actor: string
+  /** The actor's ID, if it is a user: addresses change, and accounts can share one. By default the caller's. */
+  actorId?: string | undefined
   /** The user or service account whose request this is, with the role that allowed it. */
   caller?: { id: string; role: string }
 }
@@ -34,7 +36,7 @@ const allowed = new WeakMap<Sql, Promise<void>>()
  */
 export async function recordAudit(
   sql: Sql,
-  { organizationId, actor, caller }: Trail,
+  { organizationId, actor, caller, actorId = caller?.id }: Trail,
   action: string,
   target: string,
   data: Record<string, unknown> = {},
@@ -44,7 +46,7 @@ export async function recordAudit(
   // Sent after the lock, in a statement of its own, so that it reads what was committed before the lock was free.
   const isAllowed = caller && requireRole(sql, caller)
   const head = Promise.all([before, isAllowed]).then(([head]) =>
-    append(sql, head, { organization_id: organizationId, actor, action, target, data }),
+    append(sql, head, { organization_id: organizationId, actor, actor_id: actorId ?? null, action, target, data }),
   )
   heads.set(sql, { organizationId, head })
   await head
@@ -88,16 +90,19 @@ type NewRow = Omit<AuditRow, 'sequence' | 'id' | 'created_at'>
 
 function append(sql: Sql, { length, hash: previous, now }: Head, row: NewRow): Head {
   const { auditKey } = sql
-  const { organization_id, actor, action, target, data } = row
+  const { organization_id } = row
   const [id, sequence] = [newId(), length + 1]
-  const hash = chainHash(auditKey, previous, { ...row, id, sequence, created_at: now })
+  const chained = { ...row, id, sequence, created_at: now }
+  const hash = chainHash(auditKey, previous, chained)
+  // As one value, because a migration also records audit rows, before later ones have added columns.
+  const stored = canonicalJson({ ...chained, key_id: auditKey.id, hash: `\\x${hash}` })
   // Not awaited, so that it travels with the commit. If it fails, PostgreSQL turns the commit into a rollback, and the
   // transaction fails with its error. Its values are strings and a number, so it can't fail before it is sent.
   sql`
     with chained as (
       update audit_chains set length = ${sequence}, hash = decode(${hash}, 'hex') where organization_id = ${organization_id})
-    insert into audit_events (organization_id, sequence, id, actor, action, target, data, created_at, key_id, hash)
-    values (${organization_id}, ${sequence}, ${id}, ${actor}, ${action}, ${target}, ${canonicalJson(data)}::jsonb, ${now},
-            ${auditKey.id}, decode(${hash}, 'hex'))`.catch(() => undefined)
+    insert into audit_events select * from jsonb_populate_record(null::audit_events, ${stored}::jsonb)`.catch(
+    () => undefined,
+  )
   return { length: sequence, hash, now }
 }

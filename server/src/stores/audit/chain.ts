@@ -7,6 +7,8 @@ export interface AuditRow {
   sequence: number
   id: string
   actor: string
+  /** Null for components, and for rows from before IDs were recorded. */
+  actor_id: string | null
   action: string
   target: string
   data: unknown
@@ -46,7 +48,7 @@ const placeOf = (id: string) => `audit_keys.key_sealed:${id}`
 
 /** Covers the row, its key's id and the previous hash, so that no row can be changed, moved or left out. */
 export function chainHash({ id: keyId, key }: DerivedKey, previous: string, row: AuditRow): string {
-  const { organization_id, sequence, id, actor, action, target, data, created_at } = row
+  const { organization_id, sequence, id, actor, actor_id, action, target, data, created_at } = row
   const covered = [
     previous,
     keyId,
@@ -58,6 +60,8 @@ export function chainHash({ id: keyId, key }: DerivedKey, previous: string, row:
     target,
     canonicalJson(data),
     created_at,
+    // Absent without one, so that the hashes of earlier rows stay the same.
+    ...(actor_id === null ? [] : [actor_id]),
   ]
   return createHmac('sha256', key).update(JSON.stringify(covered)).digest('hex')
 }

@@ -194,6 +194,11 @@ describe('a migration', () => {
 
     // The keyed row protects the earlier rows, which could be rewritten before.
     await client.query('alter table audit_events no force row level security')
+    const setActor = (value: string) =>
+      client.query(`update audit_events set actor_id = ${value} where organization_id = $1 and sequence = 2`, [old])
+    await setActor('gen_random_uuid()')
+    expect(await verify(old), 'their hash doesn’t cover it').toMatchObject({ broken: { sequence: 2 } })
+    await setActor('null')
     await client.query(
       `update audit_events e set actor = 'mallory', hash = audit_hash(
          (select hash from audit_events where organization_id = $1 and sequence = 2),

@@ -129,7 +129,7 @@ test('an admin with more repositories than the list shows connects one by its na
   const created = await own.service.github.convertManifest(many.register({ name: 'inlay', redirect_url: '' }, 'acme'))
   many.install(created.id)
   const registration = { organization_id: await own.organization('demo'), user_id: '', github_org_name: 'acme' }
-  await saveApp(own.service, registration, 'admin@demo.test', created)
+  await saveApp(own.service, registration, { id: registration.organization_id, email: 'admin@demo.test' }, created)
   for (let n = 0; n < 500; n += 1) many.createRepository(`acme/r${n}`)
   many.createRepository('acme/last', { 'skills/hello/SKILL.md': skill('hello', 'Say hello.') })
   const page = await openDashboard(own, '/o/demo/code-host')
