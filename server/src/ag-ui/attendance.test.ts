@@ -92,12 +92,11 @@ describe('streams are limited', () => {
     ['per visitor', 10, (_: number) => [undefined, 'v'] as const],
     ['per key, for visitors', 500, (index: number) => [undefined, `v${index}`] as const],
     ['per organization', 1_000, (index: number) => [`user${index}`, undefined] as const],
-    ['per node', 2_000, (index: number) => [`user${index}`, undefined, `o${index % 3}`] as const],
   ])('%s', async (_, most, who) => {
     const [node] = await startNodes(never)
     const admit = (index: number) => {
-      const [user, visitor, organization] = who(index)
-      return node.admit(holder(user, organization), visitor, 0)
+      const [user, visitor] = who(index)
+      return node.admit(holder(user), visitor, 0)
     }
     const releases = Array.from({ length: most }, (_, index) => admit(index))
     expect(() => admit(most)).toThrow(refused)
@@ -117,7 +116,5 @@ describe('streams are limited', () => {
     expect(() => node.admit(holder(undefined, 'one'), 'another', mebibyte), 'visitors').toThrow(refused)
     fill('one', 32)
     expect(() => node.admit(holder('another', 'one'), undefined, mebibyte), 'an organization').toThrow(refused)
-    for (const organization of ['two', 'three', 'four']) fill(organization, 64)
-    expect(() => node.admit(holder('another', 'five'), undefined, mebibyte), 'the node').toThrow(refused)
   })
 })

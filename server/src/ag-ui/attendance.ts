@@ -1,12 +1,16 @@
 import type { Service } from '../foundation/service.ts'
 import { failure } from '../lib/errors.ts'
+import { hasFairShare } from '../lib/shares/fair-share.ts'
 import { type AttendanceMessage, channels } from '../stores/bus-messages.ts'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 
 const MiB = 1024 * 1024
 
-/** Maximum number of streams on one node: per end user or visitor, per key for visitors, per organization, and in total. */
-const maxStreams = { user: 10, visitors: 500, organization: 1_000, node: 2_000 }
+/**
+ * Maximum number of streams on one node: per end user or visitor, per key for visitors, and in total. An organization has
+ * a fair share of the total: half of it, and less while others need it.
+ */
+const maxStreams = { user: 10, visitors: 500, node: 2_000 }
 /**
  * Maximum size of the views that clients have sent with their open streams: per key for visitors, per organization, and in
  * total. A stream needs its view until it ends, because a run that starts anew is shown with the messages before it.
@@ -59,6 +63,12 @@ export async function createAttendance(
     else streams.delete(thread)
   }
 
+  const taken = (key: string): number => places.get(key) ?? 0
+  const hasRoom = ({ key, size, limit, owner }: Claim): boolean =>
+    owner === undefined
+      ? taken(key) + size <= limit
+      : hasFairShare({ total: limit, taken: taken(key), own: taken(owner) }, size)
+
   const unsubscribe = await bus.subscribe<AttendanceMessage>(channels.attendance, (message) => {
     if ('attached' in message) endWaits(message.attached)
     else if (streams.has(message.lost)) publish({ attached: message.lost })
@@ -67,12 +77,12 @@ export async function createAttendance(
   return {
     admit(holder, visitor, bytes) {
       const claims = claimsOf(holder, visitor, bytes)
-      const full = claims.find(({ key, size, limit }) => (places.get(key) ?? 0) + size > limit)
+      const full = claims.find((claim) => !hasRoom(claim))
       if (full) throw tooManyStreams(full.message)
-      for (const { key, size } of claims) places.set(key, (places.get(key) ?? 0) + size)
+      for (const { key, size } of claims) places.set(key, taken(key) + size)
       return () => {
         for (const { key, size } of claims) {
-          const rest = (places.get(key) ?? 0) - size
+          const rest = taken(key) - size
           if (rest > 0) places.set(key, rest)
           else places.delete(key)
         }
@@ -111,58 +121,62 @@ export async function createAttendance(
   }
 }
 
-const claimsOf = (
+/** A part of something that is limited. */
+interface Claim {
+  key: string
+  size: number
+  limit: number
+  /** The key of the one who only has a fair share of the limit. */
+  owner?: string
+  message: string
+}
+
+function claimsOf(
   { end_user, publishable_key_id, organization_id }: TicketHolder,
   visitor: string | undefined,
   bytes: number,
-) => [
-  {
-    key: end_user ? `user ${end_user.id}` : `visitor ${visitor}`,
-    size: 1,
-    limit: maxStreams.user,
-    message: `This user already has ${maxStreams.user} conversations running on this server.`,
-  },
-  ...(end_user
-    ? []
-    : [
-        {
-          key: `key ${publishable_key_id}`,
-          size: 1,
-          limit: maxStreams.visitors,
-          message: `Visitors with this key already have ${maxStreams.visitors} conversations running on this server.`,
-        },
-        {
-          key: `bytes of key ${publishable_key_id}`,
-          size: bytes,
-          limit: maxViewBytes.visitors,
-          message: 'Visitors with this key have too many long conversations open on this server.',
-        },
-      ]),
-  {
-    key: `organization ${organization_id}`,
-    size: 1,
-    limit: maxStreams.organization,
-    message: `This organization already has ${maxStreams.organization} conversations running on this server.`,
-  },
-  {
-    key: `bytes of ${organization_id}`,
-    size: bytes,
-    limit: maxViewBytes.organization,
-    message: 'This organization has too many long conversations open on this server.',
-  },
-  {
-    key: 'node',
-    size: 1,
-    limit: maxStreams.node,
-    message: `This Inlay server already has ${maxStreams.node} conversations running.`,
-  },
-  {
-    key: 'bytes',
-    size: bytes,
-    limit: maxViewBytes.node,
-    message: 'This Inlay server has too many long conversations open.',
-  },
-]
+): Claim[] {
+  const [streams, views] = [`organization ${organization_id}`, `bytes of ${organization_id}`]
+  const isBusy = 'This server has no room for more conversations of this organization.'
+  const ofVisitors = [
+    {
+      key: `key ${publishable_key_id}`,
+      size: 1,
+      limit: maxStreams.visitors,
+      message: `Visitors with this key already have ${maxStreams.visitors} conversations running on this server.`,
+    },
+    {
+      key: `bytes of key ${publishable_key_id}`,
+      size: bytes,
+      limit: maxViewBytes.visitors,
+      message: 'Visitors with this key have too many long conversations open on this server.',
+    },
+  ]
+  return [
+    {
+      key: end_user ? `user ${end_user.id}` : `visitor ${visitor}`,
+      size: 1,
+      limit: maxStreams.user,
+      message: `This user already has ${maxStreams.user} conversations running on this server.`,
+    },
+    ...(end_user ? [] : ofVisitors),
+    { key: streams, size: 1, limit: maxStreams.node, message: isBusy },
+    { key: 'node', size: 1, limit: maxStreams.node, owner: streams, message: isBusy },
+    {
+      key: views,
+      size: bytes,
+      limit: maxViewBytes.organization,
+      message: 'This organization has too many long conversations open on this server.',
+    },
+    {
+      key: 'bytes',
+      size: bytes,
+      limit: maxViewBytes.node,
+      owner: views,
+      message: 'This server has no room for more long conversations of this organization.',
+    },
+  ]
+}
 
 const tooManyStreams = (message: string) =>
   failure(429, 'TOO_MANY_STREAMS', `${message} Try again when one has finished.`, { headers: { 'retry-after': '5' } })

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { closeCodes } from '@inlay/protocol'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
-import { openChat } from '../../test/chat.ts'
+import { type ChatPage, openChat } from '../../test/chat.ts'
 import type { Page } from '../../test/page.ts'
 import type { Database, Sql } from '../stores/database.ts'
 import { chatRates } from './chat-limits.ts'
@@ -12,13 +12,13 @@ import { chatRates } from './chat-limits.ts'
 let shop: AgentShop
 let database: Database
 beforeAll(async () => {
-  shop = await startAgentShop()
+  shop = await startAgentShop(undefined, { INLAY_TRUSTED_PROXIES: '127.0.0.0/8, ::1/128' })
   database = shop.service.database
 })
 beforeEach(async () => {
   await allowVisitors(true)
   // All buckets are full again.
-  shop.pass(60_000)
+  shop.pass(300_000)
 })
 afterAll(() => shop.close())
 
@@ -26,7 +26,8 @@ const allowVisitors = (is_enabled: boolean) =>
   shop.request('PATCH', '/agent/config', { token: shop.admin, body: { anonymous: { is_enabled } } })
 
 const decide = () => ({ type: 'chat/decide', call_id: randomUUID(), approved: true, always: false }) as const
-const openVisitor = (visitor_secret: string = randomUUID()) => shop.page(undefined, { hello: { visitor_secret } })
+const openVisitor = (visitor_secret: string = randomUUID(), address = '192.0.2.1') =>
+  shop.page(undefined, { hello: { visitor_secret }, client: { headers: { 'x-forwarded-for': address } } })
 
 /** A transaction that stays open until the test ends. `isOpen` says whether PostgreSQL has ended it before. */
 async function holdOpen(
@@ -65,11 +66,11 @@ const holdVisitorsShare = () =>
   )
 
 /** Sends requests without waiting for responses, 8 at a time. */
-async function flood(page: Page, count: number) {
+async function flood(page: Page, count: number, request: () => Parameters<ChatPage['refusal']>[0] = decide) {
   const chat = openChat(page)
   const errors: string[] = []
   for (let sent = 0; sent < count; sent += 8) {
-    const refused = await Promise.all(Array.from({ length: 8 }, () => chat.refusal(decide())))
+    const refused = await Promise.all(Array.from({ length: 8 }, () => chat.refusal(request())))
     errors.push(...refused.map(({ code }) => code))
   }
   return errors
@@ -165,6 +166,30 @@ test('visitors at one address share what it may ask', async () => {
   expect(await openChat(await shop.page({ sub: 'near' })).refusal(decide())).toMatchObject({
     code: 'RESOURCE_NOT_FOUND',
   })
+})
+
+test.each([
+  ['addresses', (n: number) => `198.51.100.${n}`],
+  ['networks of one site', (n: number) => `2001:db8:0:${n}::1`],
+])('visitors at eight %s use up what a key may ask, and one who is elsewhere doesn’t notice', async (_, addressOf) => {
+  const { visitor, address, key } = chatRates
+  // Costs four.
+  const read = () => ({ type: 'chat/messages', thread_id: randomUUID() }) as const
+  let admitted = 0
+  for (let n = 1; n <= key.atOnce / address.atOnce; n += 1) {
+    for (let spent = 0; spent < address.atOnce; spent += visitor.atOnce) {
+      const errors = await flood(await openVisitor(undefined, addressOf(n)), visitor.atOnce / 4, read)
+      admitted += errors.filter((code) => code === 'RESOURCE_NOT_FOUND').length
+    }
+  }
+  expect(4 * admitted).toBeGreaterThan(0.4 * key.atOnce)
+  const greedy = openChat(await openVisitor(undefined, addressOf(8)))
+  expect(await greedy.refusal(read())).toMatchObject({ code: 'TOO_MANY_REQUESTS' })
+  const quiet = openChat(await openVisitor(undefined, '203.0.113.9'))
+  await quiet.rest(await quiet.say('Hello'), 'succeeded')
+  for (let sent = 0; sent < 20; sent += 1) {
+    expect(await quiet.refusal(read())).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+  }
 })
 
 test('a user who asks too often is told to wait', async () => {

@@ -2,7 +2,9 @@ import type { ClientMessage } from '@inlay/protocol'
 import type { AgentSettingsReader } from '../agent/agent-settings.ts'
 import type { Clock } from '../lib/clock.ts'
 import { failure } from '../lib/errors.ts'
-import { type TokenBucket, TokenBuckets } from '../lib/shares/token-buckets.ts'
+import { type Bucket, SharedBuckets } from '../lib/shares/shared-buckets.ts'
+import { TokenBuckets } from '../lib/shares/token-buckets.ts'
+import { networksOf } from '../net/client-address.ts'
 import type { Speaker } from '../runs/runs.ts'
 
 type ChatType = Extract<ClientMessage, { type: `chat/${string}` }>['type']
@@ -16,7 +18,10 @@ const costs: Partial<Record<ChatType, number>> = {
   'chat/threads': 2,
 }
 
-/** To open the panel with a conversation costs 9. An address may be shared by an office. */
+/**
+ * To open the panel with a conversation costs 9. An address may be shared by an office. What a key has is shared by the
+ * addresses that ask: when it runs short, those that have asked for most are refused first.
+ */
 export const chatRates = {
   user: { perSecond: 20, atOnce: 400 },
   visitor: { perSecond: 10, atOnce: 200 },
@@ -43,10 +48,10 @@ export function createChatLimits({
   const users = new TokenBuckets(chatRates.user, knownSpeakers)
   const visitors = new TokenBuckets(chatRates.visitor, knownSpeakers)
   const addresses = new TokenBuckets(chatRates.address, knownSpeakers)
-  const keys = new TokenBuckets(chatRates.key, knownKeys)
+  const keys = new SharedBuckets(chatRates.key, { buckets: knownKeys, members: knownSpeakers })
 
   /** All buckets must have enough before anything is taken, so that a visitor who is refused costs others nothing. */
-  function spend(buckets: TokenBucket[], cost: number): void {
+  function spend(buckets: Bucket[], cost: number): void {
     const now = clock()
     const wait = Math.max(...buckets.map((bucket) => bucket.wait(cost, now)))
     if (wait > 0) throw tooManyRequests(wait)
@@ -62,7 +67,7 @@ export function createChatLimits({
         [
           visitors.of(`${organization_id} ${visitor ?? address}`),
           addresses.of(`${organization_id} ${address}`),
-          keys.of(publishable_key_id),
+          keys.of(publishable_key_id, networksOf(address)),
         ],
         cost,
       )

@@ -29,12 +29,6 @@ test('an organization, and its visitors, have a share of the memory for long run
   expect(fill(room, 'one').count).toBe(6)
 })
 
-test('a node has a limit for all organizations together', () => {
-  const room = new SendingRoom()
-  const counts = ['one', 'two', 'three', 'four', 'five'].map((organization) => fill(room, organization).count)
-  expect(counts).toEqual([6, 6, 6, 6, 1])
-})
-
 test('a client gets one consignment after the other, and nothing of one that it no longer wants', async () => {
   const sent: string[] = []
   const taken: ((isOpen: boolean) => void)[] = []

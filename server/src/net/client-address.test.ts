@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createClientAddress } from './client-address.ts'
+import { createClientAddress, networksOf } from './client-address.ts'
 
 const proxies = ['10.0.0.0/8', '2001:db8:ffff::/48', '::ffff:192.168.0.0/112']
 
@@ -67,4 +67,12 @@ test('reports an untrusted proxy once', () => {
   addressOf(request('203.0.113.7', '198.51.100.1'))
   addressOf(request('203.0.113.8', '198.51.100.1'))
   expect(reported).toEqual(['203.0.113.7'])
+})
+
+test.each([
+  ['203.0.113.7', ['203.0.113.7']],
+  ['2001:db8:1:2::/64', ['2001:db8:1:2::/64', '2001:db8:1::/48']],
+  ['unknown', ['unknown']],
+])('the networks of %s', (address, networks) => {
+  expect(networksOf(address)).toEqual(networks)
 })

@@ -7,6 +7,8 @@ type Request = Pick<IncomingMessage, 'headers'> & { socket: { remoteAddress?: st
 
 /** Providers assign a whole IPv6 /64 to one customer, so its addresses count as one client. */
 const ipv6Bits = 64
+/** The largest network that anyone gets without asking for more, with 65 536 such clients. */
+const siteBits = 48
 
 /** Returns an IPv4 address, or the /64 network of an IPv6 address. */
 export type ClientAddress = (request: Request) => string
@@ -42,6 +44,12 @@ export function createClientAddress(
   }
 }
 
+/** The address, and the IPv6 /48 that it is in, if it is in one: all addresses there may be of one stranger. */
+export function networksOf(address: string): string[] {
+  const [ip, bits] = address.split('/')
+  return bits ? [address, networkOf(ip as string, siteBits)] : [address]
+}
+
 function parseNetwork(cidr: string): [Address, number] {
   const [network, bits] = ipaddr.parseCIDR(cidr)
   const isMapped = network instanceof ipaddr.IPv6 && network.isIPv4MappedAddress() && bits >= 96
@@ -60,5 +68,8 @@ function parse(text: string): Address | undefined {
 
 function describe(ip: Address): string {
   if (ip instanceof ipaddr.IPv4) return ip.toString()
-  return `${ipaddr.IPv6.networkAddressFromCIDR(`${ip}/${ipv6Bits}`)}/${ipv6Bits}`
+  return networkOf(ip.toString(), ipv6Bits)
 }
+
+const networkOf = (ipv6: string, bits: number): string =>
+  `${ipaddr.IPv6.networkAddressFromCIDR(`${ipv6}/${bits}`)}/${bits}`

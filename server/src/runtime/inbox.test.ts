@@ -100,6 +100,29 @@ test.each([
   await expect.poll(passed, { timeout: 60_000 }).toBe(sockets * count + 1)
 })
 
+test('reads visitors at one address at once while others use up what their key has', async () => {
+  const cost = 1_000
+  const { send, handled, pass } = useInbox(cost)
+  const { address, key } = messageRates
+  for (let n = 0; n < 1.2 * (key.atOnce / address.atOnce); n += 1) {
+    for (let sent = 0; sent < address.atOnce; sent += cost) send(open('a', undefined, `192.0.2.${n}`), 'greedy')
+  }
+  for (let before = -1; before !== handled.length; ) {
+    before = handled.length
+    await nextTurn()
+  }
+  send(open('a', undefined, '192.0.2.0'), 'one more')
+  send(open('a', undefined, '203.0.113.1'), 'quiet')
+  await nextTurn()
+  expect(handled).toContain('quiet')
+  expect(handled).not.toContain('one more')
+  const passed = () => {
+    pass(100_000)
+    return handled
+  }
+  await expect.poll(passed, { timeout: 60_000 }).toContain('one more')
+})
+
 test('ends a closed socket after what it has sent, unless it has sent too much', async () => {
   const { inbox, send, handled } = useInbox()
   const socket = open('a', 'user')

@@ -1,5 +1,7 @@
 import type { RawData } from 'ws'
+import { type Bucket, SharedBuckets } from '../lib/shares/shared-buckets.ts'
 import { type Rate, TokenBucket, TokenBuckets } from '../lib/shares/token-buckets.ts'
+import { networksOf } from '../net/client-address.ts'
 import type { RuntimeSocket } from './socket.ts'
 
 /** How long messages of sockets can take in one turn of the event loop before other work has its turn. */
@@ -8,7 +10,7 @@ const turnMs = 4
 /**
  * What sockets can send, in units: a message costs one, one more per KiB, and one more per tool definition. The response
  * to a call costs nothing, because the server has asked for it. Visitors also share what their address and their key
- * have, because anyone can be one.
+ * have, because anyone can be one. When a key's runs short, the addresses that have sent most are read more slowly first.
  */
 export const messageRates = {
   socket: { perSecond: 200, atOnce: 4_096 },
@@ -44,7 +46,7 @@ export class Inbox {
   /** The sockets whose messages can be handled, by lane. Those in front are next. */
   readonly #lanes = new Map<string, Set<RuntimeSocket>>()
   readonly #addresses = new TokenBuckets(messageRates.address, knownAddresses)
-  readonly #keys = new TokenBuckets(messageRates.key, knownKeys)
+  readonly #keys = new SharedBuckets(messageRates.key, { buckets: knownKeys, members: knownAddresses })
   /** Time used in this turn of the event loop. */
   #usedMs = 0
   #nextTurn: NodeJS.Immediate | undefined
@@ -104,8 +106,11 @@ export class Inbox {
 
   #openNext(socket: RuntimeSocket): void {
     const waiting = this.#waiting.get(socket)
-    const letter = waiting?.letters.shift()
-    if (!waiting || !letter) return
+    if (!waiting) return
+    // Other sockets of its address may have sent too much since it was lined up.
+    if (this.#debtOf(socket) > 0) return this.#line(socket)
+    const letter = waiting.letters.shift()
+    if (!letter) return
     this.#open(socket, letter)
     if (waiting.letters.length > 0) {
       this.#line(socket)
@@ -140,16 +145,20 @@ export class Inbox {
     return wait
   }
 
-  #bucketsOf(socket: RuntimeSocket): readonly TokenBucket[] {
+  #bucketsOf(socket: RuntimeSocket): readonly Bucket[] {
     socket.buckets ??= this.#findBuckets(socket)
     return socket.buckets
   }
 
-  #findBuckets({ opened }: RuntimeSocket): TokenBucket[] {
+  #findBuckets({ opened }: RuntimeSocket): Bucket[] {
     const own = new TokenBucket(messageRates.socket)
     if (!opened || opened.holder.end_user) return [own]
     const { address, holder } = opened
-    return [own, this.#addresses.of(`${holder.organization_id} ${address}`), this.#keys.of(holder.publishable_key_id)]
+    return [
+      own,
+      this.#addresses.of(`${holder.organization_id} ${address}`),
+      this.#keys.of(holder.publishable_key_id, networksOf(address)),
+    ]
   }
 }
 

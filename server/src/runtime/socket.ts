@@ -1,6 +1,6 @@
 import { type ClientMessage, closeCodes, maxMessageBytes, type ServerMessage } from '@inlay/protocol'
 import { WebSocket } from 'ws'
-import type { TokenBucket } from '../lib/shares/token-buckets.ts'
+import type { Bucket } from '../lib/shares/shared-buckets.ts'
 import { createTurnBatch } from '../lib/turn-batch.ts'
 import type { FrameStanding } from '../tickets/frames.ts'
 import type { EndOfAccess, Held } from '../tickets/held-access.ts'
@@ -81,7 +81,7 @@ interface SocketSession {
 export class RuntimeSocket extends WebSocket implements Held {
   session: SocketSession | undefined
   /** What the socket may send, for its own, and for what it shares with others. */
-  buckets: readonly TokenBucket[] | undefined
+  buckets: readonly Bucket[] | undefined
   /** The redeemed ticket, and how the socket was opened. */
   opened:
     | {

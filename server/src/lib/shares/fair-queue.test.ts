@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createFairQueue, QueueFull } from './fair-queue.ts'
+import { createFairQueue, QueueFull, Turns } from './fair-queue.ts'
 
 /** A queue whose jobs end on demand, and the order in which they started. */
 function useQueue(options: { atATime: number; waiting: number }) {
@@ -56,6 +56,21 @@ test('rejects a new lane when the queue is full of lanes with one job each', asy
   const jobs = [add('a'), add('b'), add('c'), add('d')]
   while (running.length > 0) await finishOne()
   expect(await Promise.all(jobs)).toEqual(['a', 'b', 'c', 'refused'])
+})
+
+test('leaves room: a lane has at most as many places as are free, and gets more as others leave', async () => {
+  const turns = new Turns({ atATime: 12, leavesRoom: true, waiting: 100 })
+  const got = { a: 0, b: 0, c: 0 }
+  const ask = (lane: keyof typeof got) => {
+    const turn = turns.enter(lane)
+    if (turn) void turn.then(() => (got[lane] += 1))
+    else got[lane] += 1
+  }
+  for (const lane of ['a', 'b', 'c'] as const) for (let n = 0; n < 10; n += 1) ask(lane)
+  expect(got).toEqual({ a: 6, b: 3, c: 1 })
+  for (let n = 0; n < 5; n += 1) turns.leave('a')
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(got, 'those who have least are next').toEqual({ a: 8, b: 3, c: 3 })
 })
 
 test('frees the slot of a failed job', async () => {

@@ -1,3 +1,5 @@
+import { hasFairShare } from './fair-share.ts'
+
 /** The queue is full, and the lane already has its share of it. */
 export class QueueFull extends Error {
   override name = 'QueueFull'
@@ -19,6 +21,8 @@ export interface TurnLimits {
   atATime: number
   /** The same per lane. */
   perLane?: number
+  /** A lane only gets a place if as many as it then has are still free for others. */
+  leavesRoom?: boolean
   /** Maximum number that wait for a place. */
   waiting: number
 }
@@ -31,22 +35,24 @@ export interface TurnLimits {
 export class Turns {
   readonly #atATime: number
   readonly #perLane: number
+  readonly #leavesRoom: boolean
   readonly #limit: number
   /** Lanes that have places or wait for some. Of those with equally many places, the first one is next. */
   readonly #lanes = new Map<string, Lane>()
   #active = 0
   #waiting = 0
 
-  constructor({ atATime, perLane = atATime, waiting }: TurnLimits) {
+  constructor({ atATime, perLane = atATime, leavesRoom = false, waiting }: TurnLimits) {
     this.#atATime = atATime
     this.#perLane = perLane
+    this.#leavesRoom = leavesRoom
     this.#limit = waiting
   }
 
   /** Takes a place, or waits for one. Returns undefined if nobody has to wait. Each place must be given back. */
   enter(lane: string): Promise<void> | undefined {
     const known = this.#lanes.get(lane)
-    if (this.#active >= this.#atATime || (known !== undefined && known.active >= this.#perLane)) return this.#wait(lane)
+    if (!this.#mayStart(known?.active ?? 0)) return this.#wait(lane)
     this.#active += 1
     if (known) known.active += 1
     else this.#lanes.set(lane, { active: 1, waiting: [] })
@@ -58,7 +64,7 @@ export class Turns {
     const known = this.#lanes.get(lane) as Lane
     known.active -= 1
     this.#active -= 1
-    if (this.#waiting > 0) this.#startNext()
+    while (this.#waiting > 0 && this.#startNext());
     if (known.active === 0 && known.waiting.length === 0) this.#lanes.delete(lane)
   }
 
@@ -84,15 +90,22 @@ export class Turns {
     return promise
   }
 
-  #startNext(): void {
+  /** Whether a lane that has `active` places may have one more now. */
+  #mayStart(active: number): boolean {
+    if (this.#active >= this.#atATime || active >= this.#perLane) return false
+    return !this.#leavesRoom || hasFairShare({ total: this.#atATime, taken: this.#active, own: active }, 1)
+  }
+
+  /** Returns false if no lane may start. */
+  #startNext(): boolean {
     let next: [string, Lane] | undefined
     for (const entry of this.#lanes) {
       const { active, waiting } = entry[1]
-      if (waiting.length === 0 || active >= this.#perLane || (next && active >= next[1].active)) continue
+      if (waiting.length === 0 || !this.#mayStart(active) || (next && active >= next[1].active)) continue
       next = entry
       if (active === 0) break
     }
-    if (!next) return
+    if (!next) return false
     const [name, lane] = next
     lane.active += 1
     this.#active += 1
@@ -101,6 +114,7 @@ export class Turns {
     this.#lanes.delete(name)
     this.#lanes.set(name, lane)
     lane.waiting.shift()?.start()
+    return true
   }
 
   #makeRoom(name: string): void {
