@@ -151,23 +151,22 @@ export function createSignInFlow(service: Service): SignInFlow {
     return_to: string,
     prompt: Prompt | undefined,
   ): Promise<Response> {
-    let configuration: Configuration
+    const [nonce, verifier] = [randomNonce(), randomPKCECodeVerifier()]
+    let address: URL
     try {
-      configuration = await configure(client)
+      address = buildAuthorizationUrl(await configure(client), {
+        redirect_uri: redirectUri,
+        scope: 'openid email profile',
+        nonce,
+        code_challenge: await calculatePKCECodeChallenge(verifier),
+        code_challenge_method: 'S256',
+        ...(prompt && { prompt }),
+      })
     } catch (error) {
       return fail(c, id, error, return_to)
     }
-    const [nonce, verifier] = [randomNonce(), randomPKCECodeVerifier()]
     const pending = { provider: id, browser: bindBrowser(c), nonce, verifier, return_to, prompt }
-    const address = buildAuthorizationUrl(configuration, {
-      redirect_uri: redirectUri,
-      scope: 'openid email profile',
-      state: await pendingSignIn.issue(kv, pending),
-      nonce,
-      code_challenge: await calculatePKCECodeChallenge(verifier),
-      code_challenge_method: 'S256',
-      ...(prompt && { prompt }),
-    })
+    address.searchParams.set('state', await pendingSignIn.issue(kv, pending))
     return c.redirect(address.href)
   }
 
