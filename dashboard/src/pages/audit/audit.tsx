@@ -191,7 +191,7 @@ function Verification() {
                   {verified_at && (
                     <>
                       {t.verified} <Ago at={verified_at} />
-                      {'. '}
+                      {' · '}
                     </>
                   )}
                   {status !== 'broken' && (newer_events > 0 ? t.newer(newer_events) : t.noneNewer)}

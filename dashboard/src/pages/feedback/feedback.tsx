@@ -305,7 +305,7 @@ function FeedbackItem({ entry, isVisible, isSelected, onSelect, isPending, onMar
         ) : (
           <p className="text-faint italic">{isVisible ? t.noComment : t.hiddenComment}</p>
         )}
-        <p className="mt-1 text-sm text-muted">
+        <p className="mt-1 text-sm text-muted wrap-anywhere">
           {end_user_id ? (
             <Link to={orgPath(`end-users/${end_user_id}`)} className="hover:underline">
               {endUserName(entry)}

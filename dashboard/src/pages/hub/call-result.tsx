@@ -61,10 +61,14 @@ function ResultBlock({ label, block }: { label: string; block: Block }) {
   }
   const uri = String(block.uri ?? '')
   if (block.type === 'resource_link' && /^https?:\/\//.test(uri)) {
+    // The page chose the name. Only the address says where the link leads.
     return (
-      <a href={uri} target="_blank" rel="noopener noreferrer" className="link wrap-anywhere">
-        {String(block.title ?? block.name ?? uri)}
-      </a>
+      <p>
+        {String(block.title ?? block.name ?? '')}{' '}
+        <a href={uri} target="_blank" rel="noopener noreferrer" className="link wrap-anywhere">
+          {uri}
+        </a>
+      </p>
     )
   }
   return <Text label={label} text={JSON.stringify(block, null, 2)} />

@@ -22,16 +22,18 @@ export function BrowserConfirmation() {
     <Section title={t.confirmTitle} text={t.confirmText}>
       <Loaded query={signIn} lines={5}>
         {({ is_active, reason, redirect_uri, client }) => (
-          <div className="grid gap-6">
+          <>
             <Notice tone={is_active ? 'good' : 'wait'}>
               {is_active ? t.confirmActive : client ? reason : t.confirmMissing}
             </Notice>
-            <div className="grid gap-1">
-              <CodeBlock label={t.redirectUri} code={redirect_uri} isWrapped />
-              <p className="text-muted">{t.redirectUriHint}</p>
+            <div className="grid gap-6">
+              <div className="grid gap-1">
+                <CodeBlock label={t.redirectUri} code={redirect_uri} isWrapped />
+                <p className="text-sm text-muted">{t.redirectUriHint}</p>
+              </div>
+              <ClientForm key={client?.updated_at} client={client} />
             </div>
-            <ClientForm key={client?.updated_at} client={client} />
-          </div>
+          </>
         )}
       </Loaded>
     </Section>

@@ -29,8 +29,8 @@ export function FormerIssuers() {
         {former.map(({ issuer, end_users }) => (
           <li key={issuer} className="flex flex-wrap items-center justify-between gap-2">
             <span>
-              <span className="mono wrap-anywhere">{issuer ?? t.unknownIssuer}</span>{' '}
-              <span className="text-muted">{t.endUsers(formatNumber(end_users))}</span>
+              <span className={issuer ? 'mono wrap-anywhere' : ''}>{issuer ?? t.unknownIssuer}</span>{' '}
+              <span className="text-muted">· {t.endUsers(formatNumber(end_users))}</span>
             </span>
             <Button onClick={() => setFrom(issuer)}>{t.carryOver}</Button>
           </li>

@@ -25,7 +25,7 @@ export const t = texts({
     formerText:
       'Tokens of the current provider don’t lead to them. Carry them over, so that they keep their threads, usage and connected accounts.',
     unknownIssuer: 'Unknown issuer',
-    endUsers: (count: string) => `${count} end users`,
+    endUsers: (count: string) => (count === '1' ? '1 end user' : `${count} end users`),
     carryOver: 'Carry over',
     previewCarryOver: 'Preview',
     carryOverText: (issuer: string) => `To ${issuer}. Nothing changes before you have seen a preview.`,
@@ -36,14 +36,17 @@ export const t = texts({
     byListHint: 'One end user per line: the former subject, a comma, and the current one.',
     subjects: 'Subjects',
     wouldCarry: (count: string, merged: string) =>
-      `${count} end users will be carried over. ${merged} of them have already come: their pages authenticate again.`,
+      count === '1'
+        ? `1 end user will be carried over.${merged === '0' ? '' : ' They have already come: their pages authenticate again.'}`
+        : `${count} end users will be carried over. ${merged} of them have already come: their pages authenticate again.`,
     conflicts: (count: string) => `${count} stay where they are:`,
     conflictReasons: {
       unknown: 'no such end user',
       ambiguous: 'not unique',
       unverified: 'address not verified by both',
     },
-    carriedOver: (count: string) => `${count} end users were carried over`,
+    carriedOver: (count: string) =>
+      count === '1' ? '1 end user was carried over' : `${count} end users were carried over`,
     choose: 'Choose your provider',
     there: (name: string) => `At ${name}`,
     thereOther: 'At your provider',
@@ -138,14 +141,17 @@ export const t = texts({
     byListHint: 'Ein Endnutzer pro Zeile: das frühere Subject, ein Komma und das aktuelle.',
     subjects: 'Subjects',
     wouldCarry: (count: string, merged: string) =>
-      `${count} Endnutzer werden übernommen. ${merged} davon sind schon gekommen: Ihre Seiten melden sich neu an.`,
+      count === '1'
+        ? `1 Endnutzer wird übernommen.${merged === '0' ? '' : ' Er ist schon gekommen: Seine Seiten melden sich neu an.'}`
+        : `${count} Endnutzer werden übernommen. ${merged} davon sind schon gekommen: Ihre Seiten melden sich neu an.`,
     conflicts: (count: string) => `${count} bleiben, wo sie sind:`,
     conflictReasons: {
       unknown: 'kein solcher Endnutzer',
       ambiguous: 'nicht eindeutig',
       unverified: 'Adresse nicht von beiden bestätigt',
     },
-    carriedOver: (count: string) => `${count} Endnutzer wurden übernommen`,
+    carriedOver: (count: string) =>
+      count === '1' ? '1 Endnutzer wurde übernommen' : `${count} Endnutzer wurden übernommen`,
     choose: 'Wählen Sie Ihren Provider',
     there: (name: string) => `Bei ${name}`,
     thereOther: 'Bei Ihrem Provider',

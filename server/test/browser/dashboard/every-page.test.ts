@@ -2,6 +2,7 @@ import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { faultsOf, findAccessibilityProblems, openDashboard, watchRequests } from './dashboard.ts'
+import { addThread, addUser, rate, recordCall } from './observed.ts'
 
 let app: HttpService
 beforeAll(async () => {
@@ -33,6 +34,15 @@ async function fillWithMarkup(): Promise<void> {
   await send('POST', '/organization-skills', {
     content: `---\nname: refunds\ndescription: '${markup}'\n---\n${markup}\n`,
   })
+  await send('PATCH', '/organizations/current', { name: markup })
+  await send('POST', '/service-accounts', { name: markup, role: 'member' })
+  await send('POST', '/connectors', { name: 'crm', kind: 'oauth', server_url: `https://${long}.example/${long}` })
+  const address = `${markup.replaceAll(/[ "]/g, '')}@${long}.example`
+  const endUserId = await addUser(app, address, markup)
+  const { runId } = await addThread(app, endUserId, `${markup}${long}${long}`)
+  await rate(app, { runId, endUserId }, 'down', `${markup} ${long}${long}`)
+  for (const tool of [markup, long + long])
+    await recordCall(app, { endUserId, email: address, tool, args: { [markup]: markup }, outcome: 'failed' })
 }
 
 /** Every page that the navigation offers. */
@@ -68,11 +78,15 @@ test.each(['admin@demo.test', 'member@demo.test'])('every page works for %s', as
     const injected = await page.evaluate(
       'window.pwned !== undefined || document.querySelector("main img[src=x]") !== null',
     )
+    // Text with U+202E turns around what comes after it in the same element.
+    const turned = await page.evaluate(
+      '[...document.querySelectorAll("main a, main span")].filter((one) => getComputedStyle(one).unicodeBidi !== "isolate").length',
+    )
     await page.setViewportSize({ width: 390, height: 844 })
     const wider = await overflow(page)
     const faults = faultsOf(page).splice(0)
-    if (found.length > 0 || failed > 0 || injected || wider > 0 || faults.length > 0)
-      problems[one.path] = { found, failed, injected, wider, faults }
+    if (found.length > 0 || failed > 0 || injected || turned || wider > 0 || faults.length > 0)
+      problems[one.path] = { found, failed, injected, turned, wider, faults }
   }
   expect(problems).toEqual({})
 })

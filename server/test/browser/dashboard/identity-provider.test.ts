@@ -113,11 +113,11 @@ test('after a change of the provider, an admin sees a preview and carries end us
   await dialog.getByLabel('Who is who').selectOption('list')
   await dialog.getByLabel('Subjects').fill('ann-1, ann\nnobody, x')
   await dialog.getByRole('button', { name: 'Preview' }).click()
-  await dialog.getByText('1 end users will be carried over').waitFor()
+  await dialog.getByText('1 end user will be carried over').waitFor()
   await dialog.getByText('nobody: no such end user').waitFor()
   expect(await findAccessibilityProblems(page)).toEqual([])
   await dialog.getByRole('button', { name: 'Carry over' }).click()
-  await page.getByText('1 end users were carried over').waitFor()
+  await page.getByText('1 end user was carried over').waitFor()
   await former.waitFor({ state: 'detached' })
   const { users } = (await app.request('GET', '/end-users?search=ann', { token })).body
   expect(users).toMatchObject([{ external_id: 'ann' }])
