@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { accessTables, describeAccess, titleOf } from './access-matrix.ts'
 
-const walks = Object.fromEntries(accessTables.map(({ walk }) => [walk.file, '']))
+const walks = Object.fromEntries(Object.values(accessTables).map(({ walk }) => [walk.file, '']))
 
 test('every way of getting access and every end of it have a test or a reason', () => {
   const merge = titleOf('an end user', 'a widget ID token', 'a merge with the end user they were before')
-  expect(describeAccess({ ...walks, 'one.test.ts': `test('${merge}')` })).toContain(
-    '| deactivation in the directory | T1 | T1 |',
-  )
+  const mergeOverAgUi = titleOf('an end user', 'an ID token over AG-UI', 'a merge with the end user they were before')
+  const files = { ...walks, 'one.test.ts': `test('${merge}')\ntest('${mergeOverAgUi}')` }
+  expect(describeAccess(files)).toContain('| deactivation in the directory | T1 | T1 | T1 |')
 })
 
 test.each([

@@ -1,6 +1,7 @@
 /** Every way in which someone gets access, and everything that ends it. docs/security.md shows which tests prove it. */
 interface Table {
-  who: 'a person' | 'an end user'
+  who: 'a person' | 'a caller' | 'an end user'
+  title: string
   ways: readonly string[]
   ends: readonly string[]
   /** Why a cell can't occur, by way and end. `*` stands for all ways. */
@@ -17,6 +18,7 @@ const byOther = [
   'a directory’s group, in a proven domain',
   'a directory’s invitation',
   'founding the organization',
+  'the operator’s command',
 ] as const
 export const peopleWays = [...byOther, ...bySignOn] as const
 export const membershipEnds = [
@@ -34,6 +36,7 @@ const ownSignIn = 'They don’t sign in at the organization’s provider.'
 
 const people: Table = {
   who: 'a person',
+  title: 'People',
   ways: peopleWays,
   ends: [...membershipEnds, ...signOnEnds],
   inapplicable: Object.fromEntries(
@@ -42,7 +45,56 @@ const people: Table = {
   walk: { file: 'server/test/access-walk.test.ts', ways: peopleWays, ends: [...membershipEnds, ...signOnEnds] },
 }
 
-export const endUserWays = ['a widget ID token', 'a preview in the dashboard'] as const
+const signInWays = ['a password', 'a passkey', 'a link to set the password'] as const
+export const callerWays = [...signInWays, 'the command inlay token', 'a service account’s key'] as const
+export const callerEnds = [
+  'removal by an administrator',
+  'deactivation in the directory',
+  'deletion of the organization',
+  'signing out',
+  'a password reset',
+  'removal of the passkey, at the next sign-in',
+  'deletion of the service account',
+  'a new key',
+  'its expiry',
+] as const
+
+const notMember = 'A service account isn’t a member.'
+const noAccount = 'It isn’t a service account’s key.'
+const noPasskey = 'It is another way to sign in.'
+const ofSignIn = {
+  'deletion of the service account': noAccount,
+  'a new key': noAccount,
+  'its expiry': 'The client renews its tokens until another end.',
+}
+
+const callers: Table = {
+  who: 'a caller',
+  title: 'Sign-ins, tokens and keys',
+  ways: callerWays,
+  ends: callerEnds,
+  inapplicable: {
+    'a password': { ...ofSignIn, 'removal of the passkey, at the next sign-in': noPasskey },
+    'a link to set the password': { ...ofSignIn, 'removal of the passkey, at the next sign-in': noPasskey },
+    'a passkey': ofSignIn,
+    'the command inlay token': {
+      'a password reset': 'The operator issued the token without a sign-in.',
+      'removal of the passkey, at the next sign-in': noPasskey,
+      'deletion of the service account': noAccount,
+      'a new key': noAccount,
+    },
+    'a service account’s key': {
+      'removal by an administrator': notMember,
+      'deactivation in the directory': notMember,
+      'signing out': 'It has no session.',
+      'a password reset': 'It has no password.',
+      'removal of the passkey, at the next sign-in': noPasskey,
+    },
+  },
+  walk: { file: 'server/test/caller-access-walk.test.ts', ways: callerWays, ends: callerEnds },
+}
+
+export const endUserWays = ['a widget ID token', 'an ID token over AG-UI', 'a preview in the dashboard'] as const
 export const endUserEnds = [
   'deactivation in the directory',
   'deletion in the directory',
@@ -56,10 +108,12 @@ export const endUserEnds = [
 
 const endUsers: Table = {
   who: 'an end user',
+  title: 'End users',
   ways: endUserWays,
   ends: [...endUserEnds, 'a merge with the end user they were before'],
   inapplicable: {
     'a widget ID token': { 'the removal of the member who previews': 'Their access doesn’t depend on a member.' },
+    'an ID token over AG-UI': { 'the removal of the member who previews': 'Their access doesn’t depend on a member.' },
     'a preview in the dashboard': {
       'a change of the identity provider': 'The member’s sign-in vouches for them, not the provider.',
       'a merge with the end user they were before': 'Only end users of a provider are carried over.',
@@ -68,12 +122,13 @@ const endUsers: Table = {
   walk: { file: 'server/test/end-user-access-walk.test.ts', ways: endUserWays, ends: endUserEnds },
 }
 
-export const accessTables: readonly Table[] = [people, endUsers]
+export const accessTables = { people, callers, endUsers } satisfies Record<string, Table>
+const tables: readonly Table[] = Object.values(accessTables)
 
 export const titleOf = (who: Table['who'], way: string, end: string): string =>
   `${who} who came by ${way} loses access by ${end}`
 
-const titlePattern = /(a person|an end user) who came by (.+?) loses access by ([^'"`\n]+)/g
+const titlePattern = /(a person|a caller|an end user) who came by (.+?) loses access by ([^'"`\n]+)/g
 
 /** Why a cell is empty, if it can't occur. */
 export const reasonAgainst = ({ inapplicable }: Table, way: string, end: string): string | undefined =>
@@ -93,20 +148,20 @@ export const cellsOf = (table: Table): [way: string, end: string][] =>
  */
 export function describeAccess(testFiles: Readonly<Record<string, string>>): string {
   const tested = new Map<string, string>()
-  for (const table of accessTables) {
+  for (const table of tables) {
     if (!(table.walk.file in testFiles)) throw new Error(`There is no ${table.walk.file}`)
     for (const [way, end] of cellsOf(table)) tested.set(titleOf(table.who, way, end), table.walk.file)
   }
   for (const [file, text] of Object.entries(testFiles)) {
     for (const [title, who, way = '', end = ''] of text.matchAll(titlePattern)) {
       if (way.includes('$') || way.startsWith('%')) continue
-      const table = accessTables.find((one) => one.who === who)
+      const table = tables.find((one) => one.who === who)
       if (!table?.ways.includes(way) || !table.ends.includes(end))
         throw new Error(`Unknown way or end in ${file}: ${title}`)
       tested.set(title, file)
     }
   }
-  return accessTables.map((table) => describeTable(table, tested)).join('\n\n')
+  return tables.map((table) => describeTable(table, tested)).join('\n\n')
 }
 
 function describeTable(table: Table, tested: ReadonlyMap<string, string>): string {
@@ -128,9 +183,8 @@ function describeTable(table: Table, tested: ReadonlyMap<string, string>): strin
     ...files.map((file, n) => `- T${n + 1}: \`${file}\``),
     ...reasons.map((reason, n) => `- (${n + 1}): ${reason}`),
   ]
-  const title = table.who === 'a person' ? 'People' : 'End users'
   return [
-    `### ${title}`,
+    `### ${table.title}`,
     '',
     `| ends by ↓, came by → | ${table.ways.join(' | ')} |`,
     `|${'---|'.repeat(table.ways.length + 1)}`,

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { issueAccessToken } from '../src/access/access-tokens.ts'
 import { resources } from '../src/http/protected-resources.ts'
+import { addMember } from '../src/operator/accounts.ts'
 import { admitFromOrganization } from '../src/organization-sign-in/admission.ts'
 import { endLapsedPlans } from '../src/organization-sign-in/domain-checks.ts'
 import { findWayIn } from '../src/organization-sign-in/ways-in.ts'
@@ -140,6 +141,12 @@ const arrivals: Record<Way, (organization: Organization) => Promise<User>> = {
     )
     return organization.admin
   },
+  async 'the operator’s command'({ id, domain }) {
+    const { service } = app
+    const user = await addUser(`ann@${domain}`)
+    await addMember(service.config, service, id, user, 'member')
+    return user
+  },
   async 'single sign-on and an invitation'(organization) {
     const email = `ann@${organization.domain}`
     const invitation = await invite(organization, email)
@@ -234,12 +241,22 @@ const generationOf = async ({ id }: User): Promise<number | undefined> =>
     )
   )[0]?.session_generation
 
-const table = accessTables[0] as (typeof accessTables)[number]
+/** Each event by an address names the account too. */
+async function expectActorIds({ id }: Organization): Promise<void> {
+  const events = await app.service.database.asOrg(
+    id,
+    (sql) => sql`select action, actor from audit_events where actor like '%@%' and actor_id is null`,
+  )
+  expect(events).toEqual([])
+}
+
+const table = accessTables.people
 
 for (const [way, end] of cellsOf(table)) {
   test(titleOf(table.who, way, end), async () => {
     const organization = await useOrganization()
     const elsewhere = await useOrganization()
+    onTestFinished(() => expectActorIds(organization))
     const user = await arrivals[way as Way](organization)
     const accounts = [user]
     // Another account with the same address must lose access together with the first.

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { accessTables, cellsOf, type endUserEnds, type endUserWays, titleOf } from './access-matrix.ts'
-import { openPage, type Page } from './page.ts'
+import { openPage } from './page.ts'
 import { connectDirectory, type ScimClient } from './scim.ts'
 import { member, type Shop, startShop } from './shop.ts'
 
@@ -16,13 +16,44 @@ interface Place {
   directoryUser: string
 }
 
-/** Each has the address in the directory, and gets a ticket for the page. */
-const arrivals: Record<
-  Way,
-  (place: Place) => Promise<() => Promise<{ ticket: string; origin?: string; userId: string }>>
-> = {
+interface Admission {
+  userId: string
+  /** Opens the page, or begins the session. Fails with 401 if the ticket is no longer valid. */
+  begin(): Promise<{ ended(): Promise<void> }>
+}
+
+const openWith = (shop: Shop, ticket: string, options: { origin?: string } = {}) => ({
+  async begin() {
+    const page = await openPage(shop.local, ticket, options)
+    return { ended: async () => expect(await page.closed).toMatchObject({ code: 4403 }) }
+  },
+})
+
+/** Each has the address in the directory, and is admitted as often as asked. */
+const arrivals: Record<Way, (place: Place) => Promise<() => Promise<Admission>>> = {
   async 'a widget ID token'({ shop }) {
-    return () => shop.exchange(member)
+    return async () => {
+      const { ticket, userId } = await shop.exchange(member)
+      return { userId, ...openWith(shop, ticket) }
+    }
+  },
+  async 'an ID token over AG-UI'({ shop }) {
+    const send = async (token: string) => {
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+      return (await fetch(`${shop.local}/ag-ui`, { method: 'POST', headers, body: '{}' })).status
+    }
+    return async () => {
+      const { ticket, userId } = await shop.exchange(member)
+      return {
+        userId,
+        async begin() {
+          const { status, body } = await shop.request('POST', '/agent/session', { body: { ticket } })
+          if (status !== 200) throw new Error(`${status}`)
+          expect(await send(body.token), 'an empty request is refused for what it lacks').toBe(400)
+          return { ended: async () => expect(await send(body.token)).toBe(401) }
+        },
+      }
+    }
   },
   async 'a preview in the dashboard'({ shop }) {
     const token = await shop.tokenFor(email, 'demo')
@@ -33,7 +64,7 @@ const arrivals: Record<
         headers: { origin },
         body: { publishable_key: preview.publishable_key, id_token: preview.token, embedding_origin: origin },
       })
-      return { ticket: body.ticket, origin, userId: preview.end_user_id }
+      return { userId: preview.end_user_id, ...openWith(shop, body.ticket, { origin }) }
     }
   },
 }
@@ -65,7 +96,7 @@ const ends: Record<End, (place: Place, userId: string) => Promise<unknown>> = {
   },
 }
 
-const table = accessTables[1] as (typeof accessTables)[number]
+const table = accessTables.endUsers
 
 for (const [way, end] of cellsOf(table)) {
   test(titleOf(table.who, way, end), async () => {
@@ -75,21 +106,22 @@ for (const [way, end] of cellsOf(table)) {
     const admin = await shop.tokenFor('admin@demo.test', 'demo')
     const place: Place = { shop, admin, directory, directoryUser: await directory.addUser(email) }
     const enter = await arrivals[way as Way](place)
-    const { ticket, origin, userId } = await enter()
-    const page: Page = await openPage(shop.local, ticket, origin ? { origin } : {})
-    const unused = (await enter()).ticket
+    const { userId, begin } = await enter()
+    const begun = await begin()
+    const unused = await enter()
 
     await ends[end as End](place, userId)
 
     // After a change of the provider, open pages are asked for a new ticket.
-    if (end !== 'a change of the identity provider') expect(await page.closed).toMatchObject({ code: 4403 })
-    await expect(openPage(shop.local, unused, origin ? { origin } : {}), 'a ticket from before').rejects.toThrow('401')
+    const isAgUi = way === 'an ID token over AG-UI'
+    if (isAgUi || end !== 'a change of the identity provider') await begun.ended()
+    await expect(unused.begin(), 'a ticket from before').rejects.toThrow('401')
     // After an erasure, the provider or the membership still admits them, as someone new.
     if (end === 'erasure') expect((await enter()).userId).not.toBe(userId)
     else
       expect(
         await enter().then(
-          ({ ticket: next }) => next,
+          (next) => next.userId,
           () => undefined,
         ),
         'a new ticket',

@@ -4,7 +4,7 @@ import { startIdp } from '../../test/delegation.ts'
 import { type TestService, useTestService } from '../../test/harness.ts'
 import { usageRecord } from '../../test/usage-records.ts'
 import type { Sql } from '../stores/database.ts'
-import { findStanding } from '../tickets/standing.ts'
+import { checkHolder, findStanding } from '../tickets/standing.ts'
 import { recordUsage } from '../usage/record.ts'
 
 /** An organization that replaced its identity provider. */
@@ -192,6 +192,24 @@ describe('after a change of the provider', () => {
       { days: 8, requests: 3 },
     ])
     expect((await app.request('GET', `/end-users/${arrived}`, { token: admin })).status).toBe(404)
+  })
+
+  test('an end user who came by an ID token over AG-UI loses access by a merge with the end user they were before', async () => {
+    await trust(former)
+    await come(former, 'a-1')
+    await trust(current)
+    const id_token = await current.idToken({ sub: 'ann', email: 'ann@acme.example', email_verified: true })
+    const body = { publishable_key: key.key, id_token }
+    const ticket = async () => (await app.request('POST', '/auth/pk-ticket', { body })).body.ticket
+    const { status, body: session } = await app.request('POST', '/agent/session', { body: { ticket: await ticket() } })
+    expect(status, JSON.stringify(session)).toBe(200)
+    const unused = await ticket()
+    const { holder } = app.service.agentSessions.open(session.token) ?? {}
+    const standing = () => holder && checkHolder(app.service, holder)
+    expect(await standing()).toBe('stands')
+    await carryOver({ by: 'list', users: [{ from: 'a-1', to: 'ann' }] })
+    expect(await standing()).toBe('user_removed')
+    expect((await app.request('POST', '/agent/session', { body: { ticket: unused } })).status).toBe(401)
   })
 
   test('issuers are listed with their end users, those of no known issuer too', async () => {

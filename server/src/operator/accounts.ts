@@ -284,9 +284,9 @@ function addAccount(stores: Stores, email: string, name: string) {
   })
 }
 
-async function addMember(
-  { plans }: Config,
-  { database }: Stores,
+export async function addMember(
+  { plans }: Pick<Config, 'plans'>,
+  { database }: Pick<Stores, 'database'>,
   organizationId: string,
   user: { id: string; email: string },
   role: string,
