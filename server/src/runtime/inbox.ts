@@ -108,7 +108,10 @@ export class Inbox {
     const waiting = this.#waiting.get(socket)
     if (!waiting) return
     // Other sockets of its address may have sent too much since it was lined up.
-    if (this.#debtOf(socket) > 0) return this.#line(socket)
+    if (this.#debtOf(socket) > 0) {
+      this.#line(socket)
+      return
+    }
     const letter = waiting.letters.shift()
     if (!letter) return
     this.#open(socket, letter)
