@@ -124,8 +124,8 @@ describe('a frame’s proof of its key', () => {
     ['for another address', () => ({ claims: { htu: 'https://evil.example/api/auth/pk-ticket' } })],
     ['for another ID token', () => ({ claims: { ath: 'x' } })],
     ['without an ID token’s hash', () => ({ claims: { ath: undefined } })],
-    ['from ten minutes ago', (now) => ({ claims: { iat: now / 1000 - 600 } })],
-    ['from the future', (now) => ({ claims: { iat: now / 1000 + 600 } })],
+    ['from two minutes ago', (now) => ({ claims: { iat: now / 1000 - 120 } })],
+    ['from the future', (now) => ({ claims: { iat: now / 1000 + 120 } })],
     ['without a time', () => ({ claims: { iat: undefined } })],
     ['without an ID', () => ({ claims: { jti: undefined } })],
     ['of another type', () => ({ header: { typ: 'JWT' } })],
@@ -151,13 +151,34 @@ describe('a frame’s proof of its key', () => {
     }
   })
 
-  test('counts once', async () => {
+  test('counts once: of the tickets for a repeated proof, one can be redeemed', async () => {
     const [user, key] = [someone(), await newKey()]
     const idToken = await idTokenOf(user)
     const headers = await key.headers(idToken)
     const tickets = await Promise.all(Array.from({ length: 10 }, () => exchange(user, headers, idToken)))
     const keys = await Promise.all(tickets.map(({ ticket }) => holderOf(ticket)))
     expect(keys.filter(Boolean)).toEqual([key.thumbprint])
+    shop.pass(50_000)
+    expect(await holderOf((await exchange(user, headers, idToken)).ticket), 'later').toBeUndefined()
+    const { ticket } = await exchange(user, await key.headers(idToken), idToken)
+    expect(await holderOf(ticket), 'a new proof').toBe(key.thumbprint)
+  })
+
+  test('makes the server store nothing, and never keeps other frames of the user from their own', async () => {
+    const [user, key] = [someone(), await newKey()]
+    const idToken = await idTokenOf(user)
+    await exchange(user, await key.headers(idToken), idToken)
+    const { kv } = shop.service
+    const writes = [vi.spyOn(kv, 'set'), vi.spyOn(kv, 'setIfAbsent'), vi.spyOn(kv, 'count')]
+    onTestFinished(() => {
+      for (const write of writes) write.mockRestore()
+    })
+    for (let sent = 0; sent < 200; sent += 1) {
+      const other = sent % 2 ? key : await newKey()
+      await exchange(user, await other.headers(idToken), idToken)
+    }
+    expect(writes.map(({ mock }) => mock.calls.length)).toEqual([0, 0, 0])
+    expect((await openFrame(user, key)).frame).toMatchObject({ is_confirmed: false, can_confirm: true })
   })
 })
 

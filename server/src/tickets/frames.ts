@@ -4,22 +4,30 @@ import type { Service } from '../foundation/service.ts'
 import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
 import { findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'
 import type { Sql } from '../stores/database.ts'
-import type { TicketHolder } from './signed-tickets.ts'
+import { proofToleranceSeconds, type TicketHolder } from './signed-tickets.ts'
 import { findStanding, type Standing } from './standing.ts'
 
-/** The clocks of users' computers are often wrong. A frame that is further off corrects its time and tries again. */
-const toleranceSeconds = 5 * 60
 const longestProof = 2_048
 
+/** What a proof is worth: a ticket for the key, with an ID that all tickets for the same proof have. */
+export interface FrameProof {
+  thumbprint: string
+  ticketId: string
+}
+
 /**
- * Verifies that the caller has a key, by a DPoP proof (RFC 9449) for this exchange and this ID token. Returns the key's
- * thumbprint. A proof that can't be used is ignored: the exchange then is like one without a proof.
+ * Verifies that the caller has a key, by a DPoP proof (RFC 9449) for this exchange and this ID token. A proof that can't
+ * be used is ignored: the exchange then is like one without a proof. So is one whose time is too far from ours: the clocks
+ * of users' computers are often wrong, and their frames then correct the time and try again.
+ *
+ * Nothing is stored about proofs, because a program with the ID token can make any number of them, with any number of
+ * keys. A repeated proof leads to a ticket with the same ID, of which only one can be redeemed.
  */
 export async function readFrameProof(
-  { config, clock, kv }: Pick<Service, 'config' | 'clock' | 'kv'>,
+  { config, clock }: Pick<Service, 'config' | 'clock'>,
   proof: string,
   idToken: string,
-): Promise<string | undefined> {
+): Promise<FrameProof | undefined> {
   if (proof.length > longestProof) return undefined
   const now = clock()
   try {
@@ -34,12 +42,10 @@ export async function readFrameProof(
       htm === 'POST' &&
       htu === `${config.publicUrl}/api/auth/pk-ticket` &&
       ath === hash('sha256', idToken, 'base64url') &&
-      Math.abs(iat - now / 1000) <= toleranceSeconds
+      Math.abs(iat - now / 1000) <= proofToleranceSeconds
     if (!isForUs || jti.length < 16 || jti.length > 64 || !protectedHeader.jwk) return undefined
     const thumbprint = await calculateJwkThumbprint(protectedHeader.jwk)
-    // Kept for as long as the proof could be repeated.
-    const isFirst = await kv.setIfAbsent(`frame-proof:${thumbprint}:${jti}`, true, 2 * toleranceSeconds)
-    return isFirst ? thumbprint : undefined
+    return { thumbprint, ticketId: hash('sha256', `${thumbprint} ${jti}`, 'base64url').slice(0, 22) }
   } catch (error) {
     // A key that can't be imported fails with errors of the platform.
     if (error instanceof errors.JOSEError || error instanceof DOMException || error instanceof TypeError)

@@ -45,14 +45,21 @@ export const bearerOf = ({ organization_id, publishable_key_id, origin, end_user
 
 /** Tickets are signed values: issuing one stores nothing, and any node can redeem it, even after a restart. */
 export interface Tickets {
-  issue(holder: TicketHolder): { ticket: string; expiresAt: number }
+  /** Of several tickets with the same ID, only one can be redeemed. */
+  issue(holder: TicketHolder, id?: string): { ticket: string; expiresAt: number }
   /** Returns the holder to exactly one caller. Throws if the use can't be recorded. */
   redeem(ticket: string): Promise<TicketHolder | undefined>
 }
 
 export const ticketSeconds = 60
-/** Uses are stored for longer than a ticket is valid, because the nodes' clocks differ. */
+/** How far the time of a frame's proof may be from ours. */
+export const proofToleranceSeconds = 60
+/**
+ * Uses are stored for longer than a ticket is valid, because the nodes' clocks differ. The proof of a frame can be
+ * repeated until twice its tolerance is over, and leads to tickets with the same ID.
+ */
 const usedSeconds = 2 * ticketSeconds
+const usedByFrameSeconds = usedSeconds + 2 * proofToleranceSeconds
 
 /** The ID makes each ticket unique, and records its use. The rest is the holder, without the names of its fields. */
 type Contents = [
@@ -69,8 +76,10 @@ type Contents = [
 export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 'kv' | 'clock'>): Tickets {
   const signer = createSigner<Contents>(secrets.derive('short tickets'), longestTicket)
   return {
-    issue({ organization_id, publishable_key_id, origin = null, site_id = null, end_user = null, frame_key }) {
-      const id = randomText(22)
+    issue(
+      { organization_id, publishable_key_id, origin = null, site_id = null, end_user = null, frame_key },
+      id = randomText(22),
+    ) {
       const expiresAt = clock() + ticketSeconds * 1000
       const contents: Contents = [id, expiresAt, organization_id, publishable_key_id, origin, site_id, end_user]
       if (frame_key !== undefined) contents.push(frame_key)
@@ -80,7 +89,8 @@ export function createTickets({ secrets, kv, clock }: Pick<Service, 'secrets' | 
       const contents = signer.open(ticket)
       if (!contents) return undefined
       const [id, expiresAt, organization_id, publishable_key_id, origin, site_id, end_user, frame_key] = contents
-      if (expiresAt <= clock() || !(await kv.setIfAbsent(`ticket:${id}`, true, usedSeconds))) return undefined
+      const keptSeconds = frame_key === undefined ? usedSeconds : usedByFrameSeconds
+      if (expiresAt <= clock() || !(await kv.setIfAbsent(`ticket:${id}`, true, keptSeconds))) return undefined
       return {
         organization_id,
         publishable_key_id,

@@ -10,7 +10,7 @@ import { InvalidOrigin, matchesOrigin, parseOrigin } from '../net/origins.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 import { findSite } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
-import { readFrameProof } from './frames.ts'
+import { type FrameProof, readFrameProof } from './frames.ts'
 import { isPreviewToken, type PreviewTokens } from './preview-tokens.ts'
 import { type TicketEndUser, type TicketHolder, type Tickets, ticketSeconds } from './signed-tickets.ts'
 import { checkStanding, fingerprintIdentityProvider } from './standing.ts'
@@ -40,27 +40,27 @@ export async function exchangeTicket(
     const origin = requireOrigin(service, key, http.origin, embedding_origin)
     if (http.origin) http.allowOrigin(http.origin)
     const endUser = id_token === undefined ? undefined : await requireEndUser(service, key, id_token)
-    const frameKey =
+    const frame =
       http.proof !== undefined && id_token !== undefined && http.origin === service.config.publicUrl
         ? await readFrameProof(service, http.proof, id_token)
         : undefined
     const siteId = origin && ((key.siteIds.get(origin) ?? (await lookUpSite(service, key, origin))) || undefined)
     noteUse(service, key, origin, siteId)
-    return issue(service, {
+    const holder = {
       organization_id: key.organization_id,
       publishable_key_id: key.id,
       origin,
       site_id: siteId,
       end_user: endUser,
-      frame_key: frameKey,
-    })
+    }
+    return issue(service, holder, frame)
   } catch (error) {
     throw keepRefusal(service, key, error, tellOrigin(service, http.origin, embedding_origin) ?? http.origin)
   }
 }
 
-function issue({ tickets }: Needs, holder: TicketHolder): Output<typeof contract> {
-  const { ticket, expiresAt } = tickets.issue(holder)
+function issue({ tickets }: Needs, holder: TicketHolder, frame?: FrameProof): Output<typeof contract> {
+  const { ticket, expiresAt } = tickets.issue({ ...holder, frame_key: frame?.thumbprint }, frame?.ticketId)
   return {
     ticket,
     userId: holder.end_user?.id ?? holder.publishable_key_id,
