@@ -459,27 +459,32 @@ test.skipIf(redisUrl)('a full disk fails writes, and neither reads nor the proce
   })
 })
 
-test.runIf(redisUrl)(
-  'a Redis that stops responding fails commands soon, and is used again when it responds',
-  async () => {
+describe.runIf(redisUrl)('a Redis that stops responding', () => {
+  /** A store whose Redis can fall silent. */
+  async function openBehindProxy(answerWithinMs: number) {
     const { hostname, port, pathname, protocol } = new URL(redisUrl as string)
-    let isSilent = false
+    const proxy = { isSilent: false }
     const between = createServer((socket) => {
       const redis = protocol === 'unix:' ? connect(pathname) : connect(Number(port), hostname)
       socket.on('data', (chunk) => redis.write(chunk)).on('close', () => redis.destroy())
-      redis.on('data', (chunk) => isSilent || socket.write(chunk)).on('close', () => socket.destroy())
+      redis.on('data', (chunk) => proxy.isSilent || socket.write(chunk)).on('close', () => socket.destroy())
       for (const end of [socket, redis]) end.on('error', () => undefined)
     }).listen(0)
     await once(between, 'listening')
-    const options = { secrets: createSecrets([oldSecret]), clock: Date.now, answerWithinMs: 100 }
+    const options = { secrets: createSecrets([oldSecret]), clock: Date.now, answerWithinMs }
     const kv = openRedisKv(`redis://127.0.0.1:${(between.address() as AddressInfo).port}`, newId(), options)
     onTestFinished(async () => {
       await kv.close()
       between.close()
     })
     await vi.waitFor(() => kv.set('a', 1))
+    return { kv, proxy }
+  }
+
+  test('fails commands soon, and is used again when it responds', async () => {
+    const { kv, proxy } = await openBehindProxy(100)
     const ask = () => Promise.allSettled([kv.set('a', 2), kv.get('a'), kv.setIfAbsent('b', 1)])
-    isSilent = true
+    proxy.isSilent = true
     const explain = (outcomes: PromiseSettledResult<unknown>[]) =>
       outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.envelope?.status : outcome.status))
     const sent = explain(await ask())
@@ -488,7 +493,18 @@ test.runIf(redisUrl)(
       [503, 503, 503],
       [503, 503, 503],
     ])
-    isSilent = false
+    proxy.isSilent = false
     await vi.waitFor(async () => expect([1, 2]).toContain(await kv.get('a')))
-  },
-)
+  })
+
+  test('is waited for once by a request that needs several commands', async () => {
+    const { kv, proxy } = await openBehindProxy(3_000)
+    proxy.isSilent = true
+    const away = { envelope: { status: 503 } }
+    const started = performance.now()
+    for (const key of ['a', 'b', 'c', 'd']) await expect(kv.get(key)).rejects.toMatchObject(away)
+    expect(performance.now() - started).toBeLessThan(6_000)
+    proxy.isSilent = false
+    await vi.waitFor(async () => expect(await kv.get('a')).toBe(1))
+  })
+})

@@ -19,34 +19,50 @@ const countScript = `
   if value == 1 and ARGV[1] ~= '' then redis.call('pexpire', KEYS[1], ARGV[1]) end
   return value`
 
+/**
+ * How long commands fail at once after one that Redis didn't answer, so that a request that needs several of them
+ * doesn't wait for each.
+ */
+const silentMs = 1_000
+/** The library's message about a command without an answer. */
+const timedOut = 'Command timed out'
+
 /** Redis is up but temporarily can't serve the command: it is loading, full, a replica, or lacks replicas. */
 const passingRefusal = /^(LOADING|BUSY|MASTERDOWN|READONLY|OOM|MISCONF|CLUSTERDOWN|TRYAGAIN|NOREPLICAS) /
 
 function redisEngine(redis: Redis, prefix: string): Engine {
   const name = (key: string) => `${prefix}:${key}`
   const expiry = (ttlMs: number | undefined) => (ttlMs === undefined ? [] : (['PX', ttlMs] as const))
-  const answer = <T>(command: Promise<T>): Promise<T> =>
-    command.catch((error: Error) => {
+  let silentUntil = 0
+  async function ask<T>(command: () => Promise<T>): Promise<T> {
+    if (performance.now() < silentUntil) throw serviceUnavailable('The key-value store is not reachable')
+    try {
+      return await command()
+    } catch (error) {
+      const { message } = error as Error
+      if (message === timedOut) silentUntil = performance.now() + silentMs
       // Errors that aren't replies from Redis are connection errors or timeouts.
-      const isPassing = !(error instanceof ReplyError) || passingRefusal.test(error.message)
+      const isPassing = !(error instanceof ReplyError) || passingRefusal.test(message)
       throw isPassing ? serviceUnavailable('The key-value store is not reachable', error) : error
-    })
+    }
+  }
   return {
-    get: async (key) => (await answer(redis.get(name(key)))) ?? undefined,
-    set: async (key, value, ttlMs) => void (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs)))),
+    get: async (key) => (await ask(() => redis.get(name(key)))) ?? undefined,
+    set: async (key, value, ttlMs) => void (await ask(() => redis.call('SET', name(key), value, ...expiry(ttlMs)))),
     setIfAbsent: async (key, value, ttlMs) =>
-      (await answer(redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX'))) === 'OK',
-    take: async (key) => (await answer(redis.getdel(name(key)))) ?? undefined,
-    delete: async (key) => void (await answer(redis.del(name(key)))),
-    count: async (key, ttlMs) => (await answer(redis.eval(countScript, 1, name(key), ttlMs ?? ''))) as number,
+      (await ask(() => redis.call('SET', name(key), value, ...expiry(ttlMs), 'NX'))) === 'OK',
+    take: async (key) => (await ask(() => redis.getdel(name(key)))) ?? undefined,
+    delete: async (key) => void (await ask(() => redis.del(name(key)))),
+    count: async (key, ttlMs) => (await ask(() => redis.eval(countScript, 1, name(key), ttlMs ?? ''))) as number,
     async *keys() {
       const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}:*`
       for await (const batch of redis.scanStream({ match, count: 500 })) {
         for (const key of batch as string[]) yield key.slice(prefix.length + 1)
       }
     },
-    replace: async (key, before, after) => (await answer(redis.eval(replaceScript, 1, name(key), before, after))) === 1,
-    ping: async () => void (await answer(redis.ping())),
+    replace: async (key, before, after) =>
+      (await ask(() => redis.eval(replaceScript, 1, name(key), before, after))) === 1,
+    ping: async () => void (await ask(() => redis.ping())),
     close: async () => void (await redis.quit().catch(() => redis.disconnect())),
   }
 }
