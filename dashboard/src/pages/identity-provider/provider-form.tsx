@@ -48,8 +48,12 @@ export function ProviderForm({ vendor, config }: { vendor: VendorInfo; config: C
     mutationFn: () => unwrap(api.POST('/identity-providers/test', { body: { ...settings, idp_type: vendor.id } })),
   })
   const save = useMutation({
-    mutationFn: () => saveConfig(settings),
-    onSuccess: () => notify(t.saved(vendor.name), { text: t.savedText, undo: () => undoTo(config) }),
+    async mutationFn() {
+      await saveConfig(settings)
+      // As it was in this click: the page may already show the new one when this resolves.
+      return config
+    },
+    onSuccess: (before) => notify(t.saved(vendor.name), { text: t.savedText, undo: () => undoTo(before) }),
   })
   const error = test.error ?? save.error
   const isFieldError = fields.some((field) => problemOf(error, field))

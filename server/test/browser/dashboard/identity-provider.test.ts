@@ -83,6 +83,29 @@ test('an admin is guided to the vendor’s fields, tests the provider, trusts it
   await region(page, 'Current state').getByText('shop, store').waitFor()
 })
 
+test('undoing a change brings the former settings back, even if the page shows the new ones before the message', async () => {
+  const body = { idp_type: 'okta', idp_domain: 'acme.okta.com', idp_issuer: null, allowed_audiences: ['app'] }
+  await app.request('PATCH', '/identity-providers/config', { token, body })
+  const page = await openDashboard(app, '/o/demo/identity-provider')
+  const shows = (text: string) => region(page, 'Current state').getByText(text).waitFor()
+  await shows('https://acme.okta.com')
+  await region(page, 'Browser confirmation').getByLabel('Client ID').waitFor()
+  const { promise: isShown, resolve } = Promise.withResolvers<void>()
+  // The message comes when everything about the provider was read again.
+  await page.route('**/identity-providers/frame-sign-in', async (route) => {
+    await isShown
+    await route.continue()
+  })
+  await page.getByLabel('Okta domain').fill('other.okta.com')
+  await press(page, 'Save and trust')
+  await shows('https://other.okta.com')
+  resolve()
+  const message = page.getByRole('dialog', { name: 'Okta is trusted' })
+  await message.getByRole('button', { name: 'Undo' }).click()
+  await shows('https://acme.okta.com')
+  expect(await readConfig()).toMatchObject(body)
+})
+
 test('a member sees the provider without being able to change it', async () => {
   const body = { idp_type: 'okta', idp_domain: 'acme.okta.com', allowed_audiences: ['app'] }
   await app.request('PATCH', '/identity-providers/config', { token, body })
