@@ -2,20 +2,19 @@ import { once } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import type { ToolUser } from '../src/foundation/tool-user.ts'
-import { replyTimeout } from '../src/hub/nodes.ts'
 import { channels, type FoundSource } from '../src/stores/bus-messages.ts'
 import { recheckMs } from '../src/stores/changes.ts'
 import { connectRedis } from '../src/stores/redis.ts'
-import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { testSecret } from './engines/engines.ts'
 import { confirmFrame, createFrameKey } from './frames.ts'
 import { makeConfig } from './harness.ts'
-import { type HttpService, startHttpService } from './http-server.ts'
+import type { HttpService } from './http-server.ts'
 import { makeMessage, post } from './mcp-messages.ts'
+import { type Pair, startPair } from './node-pair.ts'
 import { startTestProvider } from './oidc-provider.ts'
 import { offer, openPage, openSocket, type Page, type PageOptions, pageOrigin } from './page.ts'
 import { patience, type ServerProcess, useInstallation } from './processes.ts'
-import { callerFor, member, type Person, type Shop, useShop } from './shop.ts'
+import { callerFor, member, type Person } from './shop.ts'
 
 const { redisUrl } = inject('engines')
 
@@ -124,7 +123,6 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
   })
 })
 
-/** Two nodes in this process, each with its own clock; the second one's connection to Redis can be cut. */
 describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 120_000 }, () => {
   const resumeOf = ({ ready }: Page) => ({ session: ready.session, secret: ready.resume_secret })
   const gone = expect.objectContaining({ envelope: expect.objectContaining({ code: 'SOURCE_GONE' }) })
@@ -199,20 +197,19 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 12
     expect((await socket.closed).code).toBe(code)
   })
 
-  test.each<[string, (pair: Pair) => Promise<unknown>]>([
+  test.each<[string, (pair: Pair, page: Page) => Promise<unknown>]>([
     ['a key', ({ one, admin }) => one.request('DELETE', `/publishable-keys/${one.keyId}`, { token: admin })],
     [
       'a user',
-      async ({ one, admin, page }) =>
-        one.request('DELETE', `/end-users/${(page as Page).ready.user.id}`, { token: admin }),
+      async ({ one, admin }, page) => one.request('DELETE', `/end-users/${page.ready.user.id}`, { token: admin }),
     ],
   ])('closes the pages of %s that was removed meanwhile, once it reconnects', async (_, remove) => {
     const pair = await startPair()
-    pair.page = await pageOfTwo(pair)
+    const page = await pageOfTwo(pair)
     pair.proxy.cut()
-    await remove(pair)
+    await remove(pair, page)
     pair.proxy.restore()
-    expect((await pair.page.closed).code).toBe(4403)
+    expect((await page.closed).code).toBe(4403)
   })
 
   test('closes them within 30 s if the messages are lost', async () => {
@@ -409,36 +406,6 @@ describe.skipIf(!redisUrl)('a session on another node', { timeout: 180_000 }, ()
     expect(Math.max(...lengths)).toBeLessThan(4 * 1024 * 1024)
   })
 })
-
-interface Pair {
-  one: Shop
-  two: HttpService
-  /** A member on the first node. */
-  me: Awaited<ReturnType<Shop['caller']>>
-  admin: string
-  proxy: EngineProxy
-  page?: Page
-}
-
-async function startPair(): Promise<Pair> {
-  const { ms } = replyTimeout
-  replyTimeout.ms = patience.timeout
-  onTestFinished(() => void Object.assign(replyTimeout, { ms }))
-  const proxy = await startEngineProxy(redisUrl ?? '')
-  const one = await useShop()
-  const two = await startHttpService({
-    DATABASE_URL: one.config.databaseUrl ?? '',
-    REDIS_URL: proxy.url,
-    INLAY_REDIS_PREFIX: one.config.redisPrefix,
-    INLAY_PUBLIC_URL: one.url,
-  })
-  onTestFinished(() => {
-    proxy.restore()
-    return two.close()
-  })
-  const admin = await one.tokenFor('admin@demo.test', 'demo')
-  return { one, two, me: await one.caller('member@demo.test'), admin, proxy }
-}
 
 /** A page on the second node that the first node knows. */
 async function pageOfTwo({ one, two, me }: Pair): Promise<Page> {
