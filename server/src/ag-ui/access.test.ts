@@ -154,6 +154,21 @@ const changes: [string, Change][] = [
     },
   ],
   [
+    'its end user is merged with the one they were before',
+    async (key) => {
+      const [person, former] = [someone(), { issuer: 'https://former.example', subject: randomUUID() as string }]
+      const token = await signIn(key, person)
+      await read(
+        (sql) => sql`
+          insert into end_users (organization_id, id, issuer, external_id)
+          values (current_organization(), ${newId()}, ${former.issuer}, ${former.subject})`,
+      )
+      const users = [{ from: former.subject, to: person.sub }]
+      const body = { from_issuer: former.issuer, by: 'list', users, is_preview: false }
+      return { token, change: () => asAdmin('POST', '/identity-providers/carry-over', body) }
+    },
+  ],
+  [
     'the member who tries the agent in the dashboard is removed',
     async (key) => {
       const as = await shop.tokenFor('member@demo.test', 'demo')
@@ -318,14 +333,17 @@ describe.skipIf(!redisUrl)('on another node, a stream and its run end', { timeou
     await expectEnded(open)
   })
 
-  test('within 30 seconds if the message was lost unnoticed', async () => {
-    const { other, proxy } = await startOther()
-    const key = await makeKey()
-    const open = await stream(await signIn(key, someone()), { to: other.local })
-    proxy.mute()
-    await asAdmin('DELETE', `/publishable-keys/${key.id}`)
-    other.clock.now += 30_000
-    other.service.runtime.sweep()
-    await expectEnded(open)
-  })
+  test.each(changes.filter(([what]) => /its key is revoked|a directory|is merged/.test(what)))(
+    'within 30 seconds if the message was lost unnoticed when %s',
+    async (_, prepare) => {
+      const { other, proxy } = await startOther()
+      const { token, change } = await prepare(await makeKey())
+      const open = await stream(token, { to: other.local })
+      proxy.mute()
+      await change()
+      other.clock.now += 30_000
+      other.service.runtime.sweep()
+      await expectEnded(open)
+    },
+  )
 })
