@@ -34,6 +34,10 @@ describe('a user whom the directory', () => {
       'replaces as inactive',
       (directory, id) => directory.send('PUT', `/Users/${id}`, { userName: 'member@demo.test', active: 'False' }),
     ],
+    [
+      'renames',
+      (directory, id) => directory.patch(`/Users/${id}`, { op: 'replace', value: { userName: 'renamed@demo.test' } }),
+    ],
   ])('%s gets no ticket with that verified address, and loses open pages and held identities', async (_, leave) => {
     const { directory, organizationId } = await newShop()
     const id = await directory.addUser('Member@Demo.test')
