@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type DnsServer, startDnsServer } from '../../test/dns-server.ts'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { startTestProvider, type TestProvider } from '../../test/oidc-provider.ts'
+import { connectDirectory } from '../../test/scim.ts'
 import { acceptInvitation, listMyInvitations } from '../organizations/invitations.ts'
 import { takeHandoff } from '../sign-in/sign-in.ts'
 import { checkDueDomains, endLapsedPlans } from './domain-checks.ts'
@@ -284,6 +285,26 @@ describe('a sign-in', () => {
     const { text, user } = await signIn()
     expect(user).toBeUndefined()
     expect(text).toContain('hasn’t verified its domain')
+  })
+
+  test('of a user whom a directory deactivated is refused in an international domain too, however it is spelled', async () => {
+    await setUp({ joins_on_first_sign_in: true })
+    await verifyDomain('bücher.example')
+    const directory = await connectDirectory(app)
+    await directory.addUser('Ann@Bücher.example', { active: false })
+    await provider.expect({ ...ann, email: 'ann@xn--bcher-kva.example' })
+    expect((await signIn()).text).toContain('You’re not a member of Demo')
+    await provider.expect({ ...ann, sub: 'bo', email: 'bo@bücher.example' })
+    expect((await signIn()).user, 'others join').toMatchObject({ email: 'bo@xn--bcher-kva.example' })
+  })
+
+  test('with a letter that looks like the invited address’s is refused', async () => {
+    await setUp()
+    await invite('mike@acme.example')
+    await provider.expect({ ...ann, email: 'mi\u212ae@acme.example' })
+    expect((await signIn()).text).toContain('You’re not a member of Demo')
+    await provider.expect({ ...ann, email: 'MIKE@acme.example' })
+    expect((await signIn()).user).toMatchObject({ email: 'mike@acme.example' })
   })
 
   test('makes a member once if the organization wants that, and not again after a removal', async () => {
