@@ -660,3 +660,66 @@ test('a database without issuers gives end users and connectors the one that is 
     ])
   }
 })
+
+test('a database with members whom a directory added notes whom outside of its proven domains to tell, and who left before', async () => {
+  const { owner } = await makeDatabase()
+  await (await makeRelease({}, '0044'))(owner, secrets)
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const id = newId()
+  const trail = (actor: string) => ({ organizationId: id, actor })
+  /** An account; a member if it has roles. */
+  async function addUser(email: string, roles?: { byDirectory: 'member' | null; byHand: 'member' | null }) {
+    const userId = newId()
+    await database.asService(
+      (sql) => sql`
+        insert into users (id, issuer, subject, email, email_verified, name)
+        values (${userId}, 'https://idp.example', ${email}, ${email}, true, 'Ann')`,
+    )
+    if (!roles) return
+    await database.asOrg(
+      id,
+      (sql) => sql`
+        insert into members (organization_id, id, user_id, role, directory_role, hand_role)
+        values (${id}, ${newId()}, ${userId}, 'member', ${roles.byDirectory}, ${roles.byHand})`,
+    )
+  }
+  await database.asOrg(id, async (sql) => {
+    await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+    await sql`insert into directories (organization_id, id, name, type, domain) values (${id}, ${newId()}, 'Okta', 'okta', 'a.example')`
+    for (const [domain, isProven] of [
+      ['acme.example', true],
+      ['pending.example', false],
+    ] as const)
+      await sql`
+        insert into sign_in_domains (organization_id, id, domain, token, verified_at)
+        values (${id}, ${newId()}, ${domain}, ${domain}, case when ${isProven} then now() end)`
+  })
+  await addUser('added@elsewhere.example', { byDirectory: 'member', byHand: null })
+  await addUser('added@pending.example', { byDirectory: 'member', byHand: null })
+  await addUser('own@acme.example', { byDirectory: 'member', byHand: null })
+  await addUser('both@elsewhere.example', { byDirectory: 'member', byHand: 'member' })
+  await addUser('back@elsewhere.example', { byDirectory: null, byHand: null })
+  await addUser('left@elsewhere.example')
+  const past: [actor: string, action: string, email: string][] = [
+    ['left@elsewhere.example', 'member.left', 'left@elsewhere.example'],
+    ['admin@acme.example', 'member.removed', 'removed@elsewhere.example'],
+    ['directory Okta', 'member.removed', 'gone@acme.example'],
+    ['admin@acme.example', 'member.removed', 'back@elsewhere.example'],
+  ]
+  for (const [actor, action, email] of past)
+    await database.asOrg(id, (sql) => recordAudit(sql, trail(actor), action, newId(), { email, role: 'member' }))
+
+  await migrate(owner, secrets)
+  const [due, former] = await database.asOrg(id, async (sql) => [
+    await sql`select u.email from members m join users u on u.id = m.user_id where m.notice_due order by u.email`,
+    await sql`select email, ended_by from former_members order by email`,
+  ])
+  expect(due).toEqual([{ email: 'added@elsewhere.example' }, { email: 'added@pending.example' }])
+  expect(former).toEqual([
+    { email: 'gone@acme.example', ended_by: 'directory' },
+    { email: 'left@elsewhere.example', ended_by: 'member' },
+    { email: 'removed@elsewhere.example', ended_by: 'administrator' },
+  ])
+})
