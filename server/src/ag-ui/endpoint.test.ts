@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { HttpAgent, type RunAgentParameters } from '@ag-ui/client'
 import type { BaseEvent } from '@ag-ui/core'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -12,6 +14,7 @@ import { member, type Person, type Shop, startShop } from '../../test/shop.ts'
 import { createHttpServer, splitAddress } from '../http/connections.ts'
 import { createObserver } from '../http/observation.ts'
 import { newId } from '../lib/ids.ts'
+import { type AttendanceMessage, channels } from '../stores/bus-messages.ts'
 import { type AgUi, createAgUi } from './endpoint.ts'
 
 let shop: AgentShop
@@ -39,10 +42,18 @@ function hold() {
 
 const graceMs = 50
 
+/** After everything that nothing refers to was freed. */
+function heapUsed(): number {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  for (let n = 0; n < 3; n += 1) collect()
+  return process.memoryUsage().heapUsed
+}
+
 /** The endpoint with a short grace period, on a port of its own. */
-async function serveBriefly(): Promise<{ agUi: AgUi; url: string }> {
+async function serveBriefly(patienceMs = graceMs): Promise<{ agUi: AgUi; url: string }> {
   const observe = createObserver(shop.service)
-  const agUi = await createAgUi(shop.service, graceMs)
+  const agUi = await createAgUi(shop.service, patienceMs)
   const server = createHttpServer({}, (request, response) => {
     void agUi.serve(splitAddress(request.url ?? '').path, request, response, observe())
   })
@@ -490,6 +501,31 @@ describe('a client that disconnects', () => {
     release()
     expect((await readEvents(again)).at(-1)).toMatchObject({ outcome: { type: 'success' } })
     expect(await end(body.threadId)).toBe('succeeded')
+  })
+
+  test('leaves nothing of its requests in memory, even if the runs go on', async () => {
+    const { until } = hold()
+    follow(() => ({ text: ['One', until] }))
+    const { url: to } = await serveBriefly(1_000_000)
+    let lost = 0
+    const unsubscribe = await shop.service.bus.subscribe<AttendanceMessage>(channels.attendance, (message) => {
+      if ('lost' in message) lost += 1
+    })
+    onTestFinished(unsubscribe)
+    const message = { id: 'earlier', role: 'user', content: 'x'.repeat(900_000) }
+    const leave = async (sub: string) => {
+      const abort = new AbortController()
+      const body = input({ messages: [message, ...input().messages] })
+      const stream = await post(body, { token: await tokenFor({ sub }), to, signal: abort.signal })
+      await stream.body?.getReader().read()
+      const before = lost
+      abort.abort()
+      await vi.waitFor(() => expect(lost).toBe(before + 1))
+    }
+    await leave('first')
+    const before = heapUsed()
+    for (let sent = 0; sent < 30; sent += 1) await leave(`gone-${sent % 6}`)
+    expect(heapUsed() - before, 'of 27 million').toBeLessThan(15_000_000)
   })
 
   test('stops nothing when the server shuts down', async () => {

@@ -37,7 +37,7 @@ interface RunRest {
 export class Follower implements Viewer {
   readonly #service: Needs
   readonly #speaker: Speaker
-  readonly #request: RunRequest
+  #request: RunRequest
   readonly #stream: EventStream
   readonly #projection: Projection
   /** Names the thread among those of all organizations. */
@@ -231,10 +231,13 @@ export class Follower implements Viewer {
     this.#endWatch?.()
   }
 
-  /** The client is gone. Keeps watching, because a run that rests needs no stop. */
+  /** The client is gone. Keeps watching, because a run that rests needs no stop. What the client has sent is forgotten. */
   #closed(): void {
     if (this.#state !== 'streaming') return
     this.#state = 'lost'
+    const { threadId, thread, runId } = this.#request
+    this.#request = { threadId, thread, runId, message: undefined, decisions: [], results: [], tools: [], view: [] }
+    this.#projection.forgetView()
     this.#cancelLoss = this.#service.attendance.lose(this.#thread, (isAbandoned) => {
       this.#leave()
       if (isAbandoned) void this.#stop()

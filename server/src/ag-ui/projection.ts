@@ -58,7 +58,7 @@ interface Shown {
  * the client shows, and they are sent again.
  */
 export class Projection {
-  readonly #request: ProjectedRequest
+  readonly #request: Omit<ProjectedRequest, 'view'>
   #view: readonly ViewMessage[]
   #shown: Shown
   #run: RunPosition | undefined
@@ -74,10 +74,16 @@ export class Projection {
   #usage: readonly ReportedUsage[] = []
   #events: Event[] = []
 
-  constructor(request: ProjectedRequest) {
+  constructor({ view, ...request }: ProjectedRequest) {
     this.#request = request
-    this.#view = request.view
-    this.#shown = readView(request.view)
+    this.#view = view
+    this.#shown = readView(view)
+  }
+
+  /** The client is gone, so what it shows no longer matters. */
+  forgetView(): void {
+    this.#view = []
+    this.#shown = readView([])
   }
 
   /** `late` are results by their call that replace what the client shows of these calls. */
