@@ -9,11 +9,17 @@ import type { AddressInfo } from 'node:net'
 export interface ThirdParty {
   url: string
   serverUrl: string
+  /** Overrides fields of the tool server's metadata. */
+  resource: Record<string, unknown>
   /** Overrides fields of its authorization server's metadata. */
   metadata: Record<string, unknown>
   /** The only client, as in the response to a registration. */
   client: Record<string, unknown>
+  /** Overrides fields of the tokens that it issues. */
+  tokens: Record<string, unknown>
   denies: boolean
+  /** The token requests that it received. */
+  redeemed: Record<string, string>[]
   registrations: number
   /** The revocation requests that it received. */
   revoked: { form: Record<string, string>; authorization: string | undefined }[]
@@ -26,8 +32,11 @@ export interface ThirdParty {
 }
 
 const fresh = () => ({
+  resource: {},
   metadata: {},
   client: { token_endpoint_auth_method: 'none' },
+  tokens: {},
+  redeemed: [],
   denies: false,
   registrations: 0,
   revoked: [],
@@ -42,10 +51,11 @@ export async function startThirdParty(): Promise<ThirdParty> {
     const send = (body: unknown) => response.setHeader('content-type', 'application/json').end(JSON.stringify(body))
     const [path = ''] = url.split('?')
     if (path === '/revoke') third.revoked.push({ form, authorization: headers.authorization })
+    if (path === '/token') third.redeemed.push(form)
     if (third.instead[path]) return third.instead[path](response)
     switch (path) {
       case '/.well-known/oauth-protected-resource/mcp':
-        return send({ resource: third.serverUrl, authorization_servers: [third.url] })
+        return send({ resource: third.serverUrl, authorization_servers: [third.url], ...third.resource })
       case '/.well-known/oauth-authorization-server':
         return send({ ...describe(third.url), ...third.metadata })
       case '/register':
@@ -54,7 +64,7 @@ export async function startThirdParty(): Promise<ThirdParty> {
       case '/authorize':
         return response.writeHead(302, { location: third.decide(third.url + url).href }).end()
       case '/token':
-        return send({ access_token: randomUUID(), refresh_token: randomUUID(), token_type: 'Bearer', expires_in: 3600 })
+        return send({ ...issueTokens(), ...third.tokens })
       case '/revoke':
         return response.end()
       case '/mcp':
@@ -84,6 +94,13 @@ export async function startThirdParty(): Promise<ThirdParty> {
   }
   return third
 }
+
+const issueTokens = () => ({
+  access_token: randomUUID(),
+  refresh_token: randomUUID(),
+  token_type: 'Bearer',
+  expires_in: 3600,
+})
 
 const describe = (url: string) => ({
   issuer: url,

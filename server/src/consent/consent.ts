@@ -19,6 +19,7 @@ import { type Step, StepFailed } from '../connectors/steps.ts'
 import type { Service } from '../foundation/service.ts'
 import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
 import { SafeFetchError } from '../net/safe-fetch.ts'
+import { cleanLine } from '../untrusted/page-text.ts'
 
 /** A user who allows Inlay to act for them at a third party's server. */
 export interface Consenting {
@@ -64,6 +65,8 @@ const day = 24 * 60 * 60
 const keepSeconds = 30 * day
 /** Servers drop unused registrations and then show users an error page, so registrations expire here first. */
 const registrationSeconds = 30 * day
+/** Length of metadata, a registration or tokens, in characters. */
+const longestStored = 64 * 1024
 const firstIssuerSeconds = 365 * day
 /** Used if a server doesn't return `expires_in`. */
 const assumedSeconds = 3600
@@ -123,11 +126,22 @@ export async function finishConsent(
   visit: Visit,
   answer: { code: string; iss: string | undefined },
 ): Promise<void> {
+  checkIssuer(visit, answer.iss)
   const client = createClient(service, who, visit)
   await authorize(service, client, who.connector, {
     authorizationCode: answer.code,
     ...(answer.iss !== undefined && { iss: answer.iss }),
   })
+}
+
+/**
+ * RFC 9207: the answer of another authorization server must not be redeemed here. The library checks this only for
+ * servers that publish metadata, so a hostile one would publish none.
+ */
+function checkIssuer({ discovery }: Visit, iss: string | undefined): void {
+  const issuer = discovery?.authorizationServerMetadata?.issuer ?? discovery?.authorizationServerUrl ?? ''
+  if (iss === undefined || iss === issuer || `${iss}/` === issuer) return
+  throw new StepFailed('consent', 'Another authorization server answered', { expected: issuer, seen: iss })
 }
 
 /**
@@ -223,10 +237,24 @@ async function authorize(
   options: Omit<Parameters<typeof auth>[1], 'serverUrl' | 'fetchFn'>,
 ) {
   try {
-    return await auth(client, { serverUrl: server_url, fetchFn: fetch, ...options })
+    const fetchFn = async (...request: Parameters<typeof fetch>) => shortenError(await fetch(...request))
+    return await auth(client, { serverUrl: server_url, fetchFn, ...options })
   } catch (error) {
     throw explainConsentFailure('consent', error)
   }
+}
+
+/** The library puts a whole error response into its message, and writes some messages to the console. */
+async function shortenError(response: Response): Promise<Response> {
+  if (response.ok) return response
+  const { status, headers } = response
+  const body = ((await response.json().catch(() => null)) ?? {}) as Record<string, unknown>
+  const { error, error_description: text } = body
+  const told =
+    typeof error === 'string'
+      ? { error: cleanLine(error, 100), error_description: cleanLine(typeof text === 'string' ? text : error, 300) }
+      : { error: 'server_error', error_description: `status ${status}` }
+  return Response.json(told, { status, headers })
 }
 
 /** For a connector's test: checks whether users could consent, without redirecting anyone. */
@@ -251,6 +279,15 @@ function checkDiscovery(
     (authorizationServerMetadata ?? {}) as Record<string, unknown>
   const endpoints = { authorization_endpoint, token_endpoint, registration_endpoint, revocation_endpoint, jwks_uri }
   checkEndpoints('consent', { issuer: authorizationServerUrl, ...endpoints }, server_url)
+}
+
+/** RFC 6749, appendix A.12, without spaces. */
+const sendable = /^[\x21-\x7e]+$/
+
+/** What a third party sends is stored for each of its users, or for each of their visits. */
+function checkLength(name: string, value: unknown): void {
+  if (JSON.stringify(value).length > longestStored)
+    throw new StepFailed('consent', `The server sent ${name} with more than ${longestStored} characters`)
 }
 
 /** Turns the library's errors into a `StepFailed`. */
@@ -303,7 +340,10 @@ function createClient(
         ...(issuer !== undefined && { issuer }),
       }
     },
-    saveClientInformation: (information, context) => kv.set(clientKey(context), information, registrationSeconds),
+    saveClientInformation(information, context) {
+      checkLength('a registration', information)
+      return kv.set(clientKey(context), information, registrationSeconds)
+    },
     async tokens(): Promise<StoredOAuthTokens | undefined> {
       const token = await readToken(service, who)
       return (
@@ -323,6 +363,8 @@ function createClient(
       return isAllowed(granted, connector) ? undefined : allowedScopes(granted, connector).join(' ')
     },
     async saveTokens({ access_token, refresh_token, expires_in, scope, issuer }) {
+      if (!sendable.test(access_token)) throw new StepFailed('consent', 'The server issued a token that can’t be sent')
+      checkLength('tokens', [access_token, refresh_token, scope])
       const before = visit ? undefined : await readToken(service, who)
       // A user who disconnects during the renewal stays disconnected.
       if (!visit && !before) return
@@ -347,6 +389,7 @@ function createClient(
     // The library calls this before it uses the discovered endpoints.
     saveDiscoveryState(discovery) {
       checkDiscovery(discovery, connector)
+      checkLength('metadata', discovery)
       if (visit) visit.discovery = discovery
     },
     discoveryState: () => visit?.discovery,
