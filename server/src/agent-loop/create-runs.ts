@@ -16,7 +16,7 @@ import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
 import { type RunRow, type RunStory, selectStories, selectStory, takePosition } from '../runs/rows.ts'
 import type { Run, RunError, RunHolder, RunPage, ToolCallRow } from '../runs/run.ts'
 import type { Decision, LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
-import { lockThread, requireThread } from '../runs/speakers.ts'
+import { lockThread, requireNotOthers, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
 import type { Sql } from '../stores/database.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
@@ -202,6 +202,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const changes = heldAccess.changeCount()
     const { started, rows, ...sent } = await database.asHolder(speaker.holder, async (sql) => {
       const { thread_id, page, client } = message
+      // Before any lock, so that messages to threads of others don't queue for one.
+      await requireNotOthers(sql, speaker, thread_id)
       const look = () =>
         Promise.all([
           sql<{ run_id: string | null; thread_id: string }>`

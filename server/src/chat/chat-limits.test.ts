@@ -3,7 +3,9 @@ import { closeCodes } from '@inlay/protocol'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { type ChatPage, openChat } from '../../test/chat.ts'
+import { addLongRuns } from '../../test/long-runs.ts'
 import type { Page } from '../../test/page.ts'
+import { findRoom } from '../agent-loop/thread-changes.ts'
 import type { Database, Sql } from '../stores/database.ts'
 import { chatRates } from './chat-limits.ts'
 
@@ -18,7 +20,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   await allowVisitors(true)
   // All buckets are full again.
-  shop.pass(300_000)
+  shop.pass(150_000)
 })
 afterAll(() => shop.close())
 
@@ -54,6 +56,13 @@ async function holdOpen(
   }
 }
 
+/** Another request of the user starts a run, and never gets to the end of it. */
+const holdRunsOf = (user: string) =>
+  holdOpen(
+    (work) => database.asOrg(shop.demo, work),
+    (sql) => sql`select pg_advisory_xact_lock(hashtextextended('runs:' || current_organization() || ${user}::text, 0))`,
+  )
+
 /** Visitors of the shop's organization use all connections that they may have. */
 const holdVisitorsShare = () =>
   Promise.all(
@@ -78,11 +87,7 @@ async function flood(page: Page, count: number, request: () => Parameters<ChatPa
 
 test('an answer to a question that isn’t the user’s waits for no lock', async () => {
   const page = await shop.page({ sub: 'impatient' })
-  const user = page.ready.user.id
-  const lock = await holdOpen(
-    (work) => database.asOrg(shop.demo, work),
-    (sql) => sql`select pg_advisory_xact_lock(hashtextextended('runs:' || current_organization() || ${user}::text, 0))`,
-  )
+  const lock = await holdRunsOf(page.ready.user.id)
   const refusal = openChat(page).refusal(decide())
   expect(await refusal).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
   expect(await lock.isOpen()).toBe(true)
@@ -101,9 +106,45 @@ test('a request about another user’s thread waits for no lock', async () => {
     expect(await refusal).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
     expect(await lock.isOpen()).toBe(true)
   }
-  const again = other.refusal({ type: 'chat/send', thread_id: owner.thread, trigger: 'regenerate-message' })
-  expect(await again).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
-  expect(await lock.isOpen()).toBe(true)
+  const message = { id: randomUUID(), text: 'Hello' }
+  for (const sent of [{ trigger: 'regenerate-message' }, { message }]) {
+    const refusal = other.refusal({ type: 'chat/send', thread_id: owner.thread, ...sent })
+    expect(await refusal).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    expect(await lock.isOpen()).toBe(true)
+  }
+})
+
+test('a message to another user’s thread doesn’t wait for the sender’s other requests', async () => {
+  const owner = openChat(await shop.page({ sub: 'owner' }))
+  await owner.rest(await owner.say('Hello'), 'succeeded')
+  const page = await shop.page({ sub: 'impatient' })
+  const lock = await holdRunsOf(page.ready.user.id)
+  const message = { id: randomUUID(), text: 'Hello' }
+  for (const sent of [{ trigger: 'regenerate-message' }, { message }]) {
+    const refusal = openChat(page).refusal({ type: 'chat/send', thread_id: owner.thread, ...sent })
+    expect(await refusal).toMatchObject({ code: 'RESOURCE_NOT_FOUND' })
+    expect(await lock.isOpen()).toBe(true)
+  }
+})
+
+test('the runs of a visitor are counted by an index, and not by reading all threads', async () => {
+  const holder = { organization_id: shop.demo, publishable_key_id: '', origin: undefined, site_id: undefined }
+  const speaker = { holder: { ...holder, end_user: undefined }, visitor: 'v', address: '', is_own_frame: true }
+  const plans: unknown[] = []
+  await database.asHolder(speaker.holder, async (sql) => {
+    // The tables of a test are so small that reading all of them would be the cheapest.
+    await sql`set local enable_seqscan = off`
+    const explain = async <Row>(strings: TemplateStringsArray, ...values: unknown[]) => {
+      const [first = '', ...rest] = strings
+      const texts = Object.assign([`explain ${first}`, ...rest], { raw: strings.raw })
+      plans.push(...(await sql(texts, ...values)))
+      return sql<Row>(strings, ...values)
+    }
+    await findRoom(Object.assign(explain, { auditKey: sql.auditKey }), speaker)
+  })
+  const lines = JSON.stringify(plans, null, 2)
+  expect(lines).toMatch(/ threads_of_visitor /)
+  expect(lines).toMatch(/Index Cond: .*visitor_fingerprint = /)
 })
 
 test('visitors whose organization doesn’t allow them are refused before the database', async () => {
@@ -196,6 +237,26 @@ test('a user who asks too often is told to wait', async () => {
   const { atOnce } = chatRates.user
   const errors = await flood(await shop.page({ sub: 'eager' }), atOnce + 8)
   expect(errors.slice(atOnce)).toEqual(Array(8).fill('TOO_MANY_REQUESTS'))
+})
+
+test.each([
+  ['read', 'chat/messages', 'chat/message-list'],
+  ['shown', 'chat/resume', 'chat/no-active'],
+] as const)('a long conversation costs in proportion to its length when it’s %s', async (_, type, response) => {
+  const sub = `reader of ${type}`
+  const chat = openChat(await shop.page({ sub }))
+  const thread_id = await addLongRuns(shop, { sub, runs: [{ steps: 19, calls: 16, resultLength: 16_000 }] })
+  const isAnswered = () =>
+    chat.request({ type, thread_id }, response).then(
+      () => true,
+      () => false,
+    )
+  let sent = 0
+  while (sent < 20 && (await isAnswered())) sent += 1
+  const parts = Math.floor((19 * 16 * 16_000) / (128 * 1024))
+  expect(sent).toBeGreaterThan(5)
+  expect(sent).toBeLessThanOrEqual(Math.ceil(chatRates.user.atOnce / parts))
+  expect(await chat.refusal({ type, thread_id })).toMatchObject({ code: 'TOO_MANY_REQUESTS' })
 })
 
 test('the socket of a client that doesn’t stop asking is closed', async () => {

@@ -18,6 +18,9 @@ const costs: Partial<Record<ChatType, number>> = {
   'chat/threads': 2,
 }
 
+/** A long conversation costs one more for each of these parts that is read. */
+const bytesPerPart = 128 * 1024
+
 /**
  * To open the panel with a conversation costs 9. An address may be shared by an office. What a key has is shared by the
  * addresses that ask: when it runs short, those that have asked for most are refused first.
@@ -35,6 +38,8 @@ const knownKeys = 10_000
 export interface ChatLimits {
   /** Throws before a request costs anything but memory. */
   admit(speaker: Speaker, type: ChatType): Promise<void>
+  /** Charges for what a response has more than a short one. Later requests wait for it. */
+  charge(speaker: Speaker, bytes: number): void
 }
 
 /** Limits requests to the agent on this node, because anyone can use a publishable key. */
@@ -50,6 +55,16 @@ export function createChatLimits({
   const addresses = new TokenBuckets(chatRates.address, knownSpeakers)
   const keys = new SharedBuckets(chatRates.key, { buckets: knownKeys, members: knownSpeakers })
 
+  function bucketsOf({ holder, visitor, address }: Speaker): Bucket[] {
+    const { organization_id, publishable_key_id, end_user } = holder
+    if (end_user) return [users.of(end_user.id)]
+    return [
+      visitors.of(`${organization_id} ${visitor ?? address}`),
+      addresses.of(`${organization_id} ${address}`),
+      keys.of(publishable_key_id, networksOf(address)),
+    ]
+  }
+
   /** All buckets must have enough before anything is taken, so that a visitor who is refused costs others nothing. */
   function spend(buckets: Bucket[], cost: number): void {
     const now = clock()
@@ -59,20 +74,15 @@ export function createChatLimits({
   }
 
   return {
-    async admit({ holder, visitor, address }, type) {
-      const { organization_id, publishable_key_id, end_user } = holder
-      const cost = costs[type] ?? 1
-      if (end_user) return spend([users.of(end_user.id)], cost)
-      spend(
-        [
-          visitors.of(`${organization_id} ${visitor ?? address}`),
-          addresses.of(`${organization_id} ${address}`),
-          keys.of(publishable_key_id, networksOf(address)),
-        ],
-        cost,
-      )
+    async admit(speaker, type) {
+      const { organization_id, end_user } = speaker.holder
+      spend(bucketsOf(speaker), costs[type] ?? 1)
       // Says why there is nothing to talk to.
-      if (type !== 'chat/about') await requireVisitorsAllowed(agentSettings, organization_id)
+      if (!end_user && type !== 'chat/about') await requireVisitorsAllowed(agentSettings, organization_id)
+    },
+    charge(speaker, bytes) {
+      const cost = Math.floor(bytes / bytesPerPart)
+      if (cost > 0) for (const bucket of bucketsOf(speaker)) bucket.spend(cost, clock())
     },
   }
 }

@@ -8,7 +8,7 @@ import { portionLength, portionsOf } from '../run-feeds/portions.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker, Viewer } from '../runs/runs.ts'
 import { type AboutAgent, describeAgent } from './about.ts'
-import { createChatLimits } from './chat-limits.ts'
+import { type ChatLimits, createChatLimits } from './chat-limits.ts'
 import { rateMessage, readMessages } from './history.ts'
 import { Outbox } from './outbox.ts'
 import { changeThread, deleteThread, listThreads } from './own-threads.ts'
@@ -56,7 +56,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
 
   /** Shows the thread's runs to the session, in place of another thread's. */
   async function show(client: ChatClient, threadId: string, have: Parameters<Runs['watch']>[3]) {
-    const viewer = viewerOf(client, { outbox: outboxOf(client), room }, threadId, links)
+    const viewer = viewerOf(client, { outbox: outboxOf(client), room, limits }, threadId, links)
     const { run, end } = await runs.watch(client.speaker(), threadId, viewer, have)
     shown.get(client)?.end()
     const endAll = () => {
@@ -120,8 +120,9 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
         return client.say({ type: 'chat/done', request_id })
       case 'chat/messages': {
         const addLinks = (chunks: readonly Chunk[]) => links.addTo(speaker.holder.organization_id, chunks)
+        const charge = (bytes: number) => limits.charge(speaker, bytes)
         return outboxOf(client).send({
-          messages: readMessages(service, speaker, message, addLinks),
+          messages: readMessages(service, speaker, message, { addLinks, charge }),
           isOver: () => gone.has(client),
         })
       }
@@ -205,7 +206,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
 /** Shows a thread's runs to a client. What comes after something long waits until that is sent. */
 function viewerOf(
   client: ChatClient,
-  { outbox, room }: { outbox: Outbox; room: SendingRoom },
+  { outbox, room, limits }: { outbox: Outbox; room: SendingRoom; limits: ChatLimits },
   thread_id: string,
   links: ConnectLinks,
 ): Viewer & { end(): void } {
@@ -221,7 +222,9 @@ function viewerOf(
 
   function sendLong(messages: readonly ServerMessage[]): void {
     const { organization_id: organizationId, end_user } = client.speaker().holder
-    const free = room.take({ organizationId, isVisitor: !end_user }, messages.length * portionLength)
+    const length = messages.length * portionLength
+    limits.charge(client.speaker(), length)
+    const free = room.take({ organizationId, isVisitor: !end_user }, length)
     if (free) void outbox.send({ messages, isOver }).finally(free)
     else client.comeBack('Too many long conversations are being sent')
   }

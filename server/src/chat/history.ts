@@ -25,7 +25,11 @@ const mostBytesPerPage = 512 * 1024
 const leastRunsPerPage = 2
 
 type Read = <Result>(select: (sql: Sql) => Promise<Result>) => Promise<Result>
-type AddLinks = (chunks: readonly Chunk[]) => readonly Chunk[]
+interface Reading {
+  addLinks(chunks: readonly Chunk[]): readonly Chunk[]
+  /** Called with the size of the page, in bytes, before it is sent. */
+  charge(bytes: number): void
+}
 
 /**
  * The response to `chat/messages`: a page of a thread's messages, from the end. The chunks of a long page come before it,
@@ -35,27 +39,29 @@ export async function* readMessages(
   { database }: Service,
   speaker: Speaker,
   { request_id, thread_id, before, limit }: Asked<'chat/messages'>,
-  addLinks: AddLinks,
+  { addLinks, charge }: Reading,
 ): AsyncGenerator<ServerMessage> {
   const read: Read = (select) =>
     database.asHolder(speaker.holder, async (sql) => {
       await requireThread(sql, speaker, thread_id)
       return select(sql)
     })
-  const { page, isLong, hasEarlier, stories, ratings, queued } = await read(async (sql) => {
+  const { page, size, isLong, hasEarlier, stories, ratings, queued } = await read(async (sql) => {
     const found = await selectRunSizes(sql, thread_id, { before, limit: limit + 1 })
     const page = chooseRuns(found.slice(0, limit))
     const ids = page.map(({ id }) => id)
-    const isLong = sum(page.map(sizeOf)) > mostBytesPerPage
+    const size = sum(page.map(sizeOf))
+    const isLong = size > mostBytesPerPage
     const [stories, ratings, queued] = await Promise.all([
       selectParts(sql, ids, isLong ? noSteps : undefined),
       sql<{ run_id: string; rating: 'up' | 'down' }>`
         select run_id, rating from feedback where run_id = any(${ids}::uuid[])`,
       before === undefined ? selectQueued(sql, thread_id) : [],
     ])
-    return { page, isLong, hasEarlier: found.length > page.length, stories, ratings, queued }
+    return { page, size, isLong, hasEarlier: found.length > page.length, stories, ratings, queued }
   })
 
+  charge(size)
   if (isLong) {
     for (const { run } of stories) {
       let n = 0

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import { openChatTab, openTab } from '../../test/chat-client.ts'
@@ -10,6 +10,8 @@ let shop: AgentShop
 beforeAll(async () => {
   shop = await startAgentShop()
 })
+// What the user may read is whole again.
+beforeEach(() => shop.pass(60_000))
 afterAll(() => shop.close())
 
 const read16k = { calls: 14, resultLength: 16_000 }
@@ -69,6 +71,20 @@ describe.for(conversations)('$title', ({ runs, calls }) => {
       chat.drop()
     }
   })
+})
+
+test('a page of a long conversation has two runs at least, and otherwise as many as have half a mebibyte', async () => {
+  const page = await shop.page(member)
+  const run = (calls: number): LongRun => ({ steps: 1, calls, resultLength: 16_000 })
+  const thread = await addLongRuns(shop, { sub: member?.sub, runs: [14, 14, 14, 40, 40, 8, 8, 8].map(run) })
+  const chat = openChat(page, thread)
+  const lengths: number[] = []
+  for (let before: number | null | undefined; before !== null; ) {
+    const list = await chat.request({ type: 'chat/messages', thread_id: thread, before }, 'chat/message-list')
+    lengths.push(list.messages.filter(({ role }) => role === 'assistant').length)
+    before = list.before
+  }
+  expect(lengths).toEqual([3, 2, 2, 1])
 })
 
 test('a client that asks for a long conversation and never reads is closed, and others don’t wait for it', async () => {

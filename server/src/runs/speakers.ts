@@ -9,6 +9,12 @@ export async function requireThread(sql: Sql, speaker: Speaker, id: string): Pro
   if (!(await ownsThread(sql, speaker, id))) throw notFound('thread', id)
 }
 
+/** The same for a thread that may not exist yet, because a message can start it. */
+export async function requireNotOthers(sql: Sql, speaker: Speaker, id: string): Promise<void> {
+  const thread = await selectThreadRow(sql, id)
+  if (thread && !isOwnThread(speaker, thread)) throw notFound('thread', id)
+}
+
 /**
  * Transactions that lock a run lock its thread first, so that they never wait for each other. Threads of others aren't
  * locked. The owner is checked again with the lock, because the thread may have been adopted meanwhile.
