@@ -134,6 +134,11 @@ const titlePattern = /(a person|a caller|an end user) who came by (.+?) loses ac
 export const reasonAgainst = ({ inapplicable }: Table, way: string, end: string): string | undefined =>
   inapplicable[way]?.[end] ?? inapplicable['*']?.[end]
 
+/** How a walk makes its tests. With another loop, the table could show tests that don't exist. */
+export const walkLoop = `
+for (const [way, end] of cellsOf(table)) {
+  test(titleOf(table.who, way, end), async () => {`
+
 /** The cells that a walk runs. */
 export const cellsOf = (table: Table): [way: string, end: string][] =>
   table.walk.ways.flatMap((way) =>
@@ -149,7 +154,9 @@ export const cellsOf = (table: Table): [way: string, end: string][] =>
 export function describeAccess(testFiles: Readonly<Record<string, string>>): string {
   const tested = new Map<string, string>()
   for (const table of tables) {
-    if (!(table.walk.file in testFiles)) throw new Error(`There is no ${table.walk.file}`)
+    const walk = testFiles[table.walk.file]
+    if (walk === undefined) throw new Error(`There is no ${table.walk.file}`)
+    if (!walk.includes(walkLoop)) throw new Error(`${table.walk.file} doesn’t test all its cells with:\n${walkLoop}`)
     for (const [way, end] of cellsOf(table)) tested.set(titleOf(table.who, way, end), table.walk.file)
   }
   for (const [file, text] of Object.entries(testFiles)) {
