@@ -45,7 +45,13 @@ const people: Table = {
   walk: { file: 'server/test/access-walk.test.ts', ways: peopleWays, ends: [...membershipEnds, ...signOnEnds] },
 }
 
-const signInWays = ['a password', 'a passkey', 'a link to set the password'] as const
+const signInWays = [
+  'a password',
+  'a passkey',
+  'a link to set the password',
+  'the installation’s provider',
+  'single sign-on',
+] as const
 export const callerWays = [...signInWays, 'the command inlay token', 'a service account’s key'] as const
 export const callerEnds = [
   'removal by an administrator',
@@ -54,6 +60,7 @@ export const callerEnds = [
   'signing out',
   'a password reset',
   'removal of the passkey, at the next sign-in',
+  ...signOnEnds,
   'deletion of the service account',
   'a new key',
   'its expiry',
@@ -61,7 +68,10 @@ export const callerEnds = [
 
 const notMember = 'A service account isn’t a member.'
 const noAccount = 'It isn’t a service account’s key.'
-const noPasskey = 'It is another way to sign in.'
+const otherWay = 'It is another way to sign in.'
+const noPasskey = { 'removal of the passkey, at the next sign-in': otherWay }
+const noSignOn = Object.fromEntries(signOnEnds.map((end) => [end, otherWay]))
+const noPassword = { 'a password reset': 'Their password is the provider’s.' }
 const ofSignIn = {
   'deletion of the service account': noAccount,
   'a new key': noAccount,
@@ -74,21 +84,25 @@ const callers: Table = {
   ways: callerWays,
   ends: callerEnds,
   inapplicable: {
-    'a password': { ...ofSignIn, 'removal of the passkey, at the next sign-in': noPasskey },
-    'a link to set the password': { ...ofSignIn, 'removal of the passkey, at the next sign-in': noPasskey },
-    'a passkey': ofSignIn,
+    'a password': { ...ofSignIn, ...noPasskey, ...noSignOn },
+    'a link to set the password': { ...ofSignIn, ...noPasskey, ...noSignOn },
+    'a passkey': { ...ofSignIn, ...noSignOn },
+    'the installation’s provider': { ...ofSignIn, ...noPasskey, ...noSignOn, ...noPassword },
+    'single sign-on': { ...ofSignIn, ...noPasskey, ...noPassword },
     'the command inlay token': {
+      ...noPasskey,
+      ...noSignOn,
       'a password reset': 'The operator issued the token without a sign-in.',
-      'removal of the passkey, at the next sign-in': noPasskey,
       'deletion of the service account': noAccount,
       'a new key': noAccount,
     },
     'a service account’s key': {
+      ...noPasskey,
+      ...noSignOn,
       'removal by an administrator': notMember,
       'deactivation in the directory': notMember,
       'signing out': 'It has no session.',
       'a password reset': 'It has no password.',
-      'removal of the passkey, at the next sign-in': noPasskey,
     },
   },
   walk: { file: 'server/test/caller-access-walk.test.ts', ways: callerWays, ends: callerEnds },

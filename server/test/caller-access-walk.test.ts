@@ -3,31 +3,47 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { issueAccessToken } from '../src/access/access-tokens.ts'
 import { resources } from '../src/http/protected-resources.ts'
 import { addMember } from '../src/operator/accounts.ts'
+import { endLapsedPlans } from '../src/organization-sign-in/domain-checks.ts'
+import { issuerOfUsers } from '../src/organization-sign-in/ways-in.ts'
 import { foundOrganization } from '../src/organizations/organizations.ts'
 import { createPasswordLink } from '../src/sign-in/password-pages.ts'
 import { addLocalUser, findLocalAccount, type LocalAccount } from '../src/users/local-accounts.ts'
 import { hashPassword } from '../src/users/passwords.ts'
-import type { User } from '../src/users/users.ts'
+import { signIn, type User } from '../src/users/users.ts'
 import { accessTables, type callerEnds, type callerWays, cellsOf, titleOf } from './access-matrix.ts'
 import { Authenticator } from './authenticator.ts'
 import { Browser } from './browser.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
 import { begin, exchange } from './oauth-client.ts'
-import { scimClient } from './scim.ts'
+import { startTestProvider, type TestProvider } from './oidc-provider.ts'
+import { proveDomains, scimClient } from './scim.ts'
 
 type Way = (typeof callerWays)[number]
 type End = (typeof callerEnds)[number]
 
 const password = 'plum lantern harbor'
+const clientSecret = 'secret-of-inlay-at-the-provider'
 const hour = 60 * 60_000
 
+let provider: TestProvider
+let services: { withPasswords: HttpService; withProvider: HttpService }
+/** The one that the current test uses. */
 let app: HttpService
 let passwordHash: string
 beforeAll(async () => {
-  app = await startHttpService()
+  provider = await startTestProvider()
+  const withProvider = await startHttpService({
+    SIGN_IN_ISSUER: provider.issuer,
+    SIGN_IN_CLIENT_ID: 'inlay',
+    SIGN_IN_CLIENT_SECRET: clientSecret,
+  })
+  services = { withPasswords: await startHttpService(), withProvider }
   passwordHash = await hashPassword(password)
 })
-afterAll(() => app.close())
+afterAll(async () => {
+  await Promise.all(Object.values(services).map((service) => service.close()))
+  await provider.stop()
+})
 
 const tokenOf = ({ id: userId }: User, organizationId: string, lifetimeSeconds = 3600) =>
   issueAccessToken(app.service, {
@@ -45,11 +61,20 @@ async function addUser(email: string): Promise<User> {
   return user
 }
 
+/** The account that a provider's user has before they sign in the next time. */
+const addProviderUser = (issuer: string, email: string) =>
+  signIn(app.service, { issuer, subject: email, email, email_verified: true, name: 'Ivy', avatar_url: '' })
+
 /** An organization with an admin, who ends access, and a user whose access ends. */
-async function usePlace() {
+async function usePlace(way: Way) {
   const name = `d${randomUUID().slice(0, 8)}`
-  const [admin, user] = [await addUser(`admin@${name}.example`), await addUser(`ivy@${name}.example`)]
+  const [admin, email] = [await addUser(`admin@${name}.example`), `ivy@${name}.example`]
   const { id, slug } = await foundOrganization(app.service, { name, founder: admin, planId: 'enterprise' })
+  const user = await (way === 'the installation’s provider'
+    ? addProviderUser(provider.issuer, email)
+    : way === 'single sign-on'
+      ? addProviderUser(issuerOfUsers(id, provider.issuer), email)
+      : addUser(email))
   await addMember(app.service.config, app.service, id, user, 'member')
   const request = async (method: string, path: string, body?: object) => {
     const answer = await app.request(method, path, { token: await tokenOf(admin, id), body })
@@ -84,6 +109,12 @@ const byPassword = (place: Place, own = password) =>
 const byPasskey = (place: Place, authenticator: Authenticator) =>
   signInWith(place, (browser) => browser.press('Sign in with a passkey', { response: authenticator.get(browser.html) }))
 
+/** At the provider to which the browser was sent. */
+async function byProvider(browser: Browser, { user: { email } }: Place): Promise<Browser> {
+  await provider.expect({ sub: email, email, email_verified: true })
+  return browser.open(await provider.visit(String(browser.left)))
+}
+
 async function setPassword({ user }: Place, chosen: string): Promise<void> {
   const account = (await findLocalAccount(app.service, user.email)) as LocalAccount
   const browser = await new Browser(app.url).open(await createPasswordLink(app.service, app.url, account))
@@ -102,6 +133,18 @@ const arrivals: Record<Way, (place: Place) => Promise<Access>> = {
   async 'a link to set the password'(place) {
     await setPassword(place, 'walnut bicycle thunder')
     return byPassword(place, 'walnut bicycle thunder')
+  },
+  'the installation’s provider': (place) => signInWith(place, (browser) => byProvider(browser, place)),
+  async 'single sign-on'(place) {
+    const settings = { issuer: provider.issuer, client_id: 'inlay', client_secret: clientSecret }
+    await place.request('PUT', '/organizations/current/sign-in', settings)
+    await proveDomains(app, place.id, `${place.name}.example`)
+    return signInWith(place, async (browser) => {
+      await browser.follow('Sign in with your organization')
+      await browser.press('Continue', { email: place.user.email })
+      await browser.follow('Continue')
+      return byProvider(browser, place)
+    })
   },
   async 'the command inlay token'({ user, id }) {
     return { token: await tokenOf(user, id) }
@@ -130,6 +173,15 @@ const ends: Record<End, (place: Place, access: Access) => Promise<unknown>> = {
   'a password reset': (place) => setPassword(place, 'copper anchor meadow'),
   'removal of the passkey, at the next sign-in': async (_, { browser }) =>
     (await browser?.open(`${app.url}/account`))?.press('Remove'),
+  'removal of the sign-in provider': ({ request }) => request('DELETE', '/organizations/current/sign-in'),
+  async 'removal of the domain'({ request }) {
+    const { domains } = await request('GET', '/organizations/current/sign-in')
+    return request('DELETE', `/organizations/current/sign-in/domains/${domains[0].id}`)
+  },
+  async 'the end of the plan'({ id }) {
+    await app.service.database.asOrg(id, (sql) => sql`update organizations set plan_id = 'free'`)
+    return endLapsedPlans(app.service)
+  },
   'deletion of the service account': ({ request }, { account }) => request('DELETE', `/service-accounts/${account}`),
   'a new key': ({ request }, { account }) =>
     request('POST', `/service-accounts/${account}/rotate`, { overlap_hours: 0 }),
@@ -144,7 +196,8 @@ const table = accessTables.callers
 
 for (const [way, end] of cellsOf(table)) {
   test(titleOf(table.who, way, end), async () => {
-    const place = await usePlace()
+    app = way === 'the installation’s provider' ? services.withProvider : services.withPasswords
+    const place = await usePlace(way as Way)
     const access = await arrivals[way as Way](place)
     expect(await statusOf(access.token), 'before').toBe(200)
 
