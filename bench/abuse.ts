@@ -292,10 +292,26 @@ async function report(neighbour: ChildProcess): Promise<Pick<Seen, 'times' | 'fa
   return (await response)[0]
 }
 
+const longestAnswerMs = 15_000
+
+const ask = async (port: number, path: string): Promise<string> => {
+  const signal = AbortSignal.timeout(longestAnswerMs)
+  return (await fetch(`http://127.0.0.1:${port}${path}`, { signal })).text()
+}
+
 /** The longest delay of the event loop since the metrics were last read, in milliseconds. */
 async function readDelay(port: number): Promise<number> {
-  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const metrics = await ask(port, '/metrics').catch(() => undefined)
+  if (metrics === undefined) return Number.POSITIVE_INFINITY
   return Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(metrics)?.[1]) * 1000
+}
+
+/** Waits until the server answers again, however much an attack has left it to do. */
+async function recover(port: number): Promise<void> {
+  const until = performance.now() + 120_000
+  while (performance.now() < until) {
+    if ((await ask(port, '/healthz').catch(() => undefined)) !== undefined) return
+  }
 }
 
 async function startAttacked(kind: string, allowsVisitors: boolean) {
@@ -323,6 +339,7 @@ async function startAttacked(kind: string, allowsVisitors: boolean) {
       await sleep(2_000)
       const under = await watch(milliseconds)
       await end(attack)
+      await recover(port)
       await sleep(3_000)
       return [alone, under]
     },

@@ -11,11 +11,15 @@ const { port, path, token, perSecond } = JSON.parse(process.argv[2] ?? '') as {
 const agent = new Agent({ keepAlive: true, maxSockets: 100 })
 const headers = token ? { authorization: `Bearer ${token}` } : {}
 
+/** When each request that has no response yet was due. */
+const open = new Set<number>()
 let times: number[] = []
 let failures = new Map<number, number>()
 
 function ask(due: number): void {
+  open.add(due)
   const end = (status: number) => {
+    if (!open.delete(due)) return
     times.push(performance.now() - due)
     if (status !== 200) failures.set(status, (failures.get(status) ?? 0) + 1)
   }
@@ -34,8 +38,18 @@ function askNext(): void {
   setTimeout(askNext, beganAt + (sent * 1000) / perSecond - performance.now())
 }
 
+/** A server under attack may not answer at all, so requests that have waited for this long count as they are. */
+const longOpenMs = 1_000
+
 /** Each message asks for what happened since the last one. */
 process.on('message', () => {
+  const now = performance.now()
+  for (const due of open) {
+    if (now - due < longOpenMs) continue
+    times.push(now - due)
+    failures.set(0, (failures.get(0) ?? 0) + 1)
+    open.delete(due)
+  }
   process.send?.({ times, failures: [...failures] })
   times = []
   failures = new Map()
