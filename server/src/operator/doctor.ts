@@ -10,6 +10,7 @@ import {
 import type { AppDescription } from '../github/github.ts'
 import { GithubError } from '../github/github-errors.ts'
 import { platformAppUrl } from '../github-app/installations.ts'
+import { adviseAfter } from '../github-app/pages.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createLog } from '../lib/log.ts'
@@ -209,7 +210,7 @@ async function checkGithub(config: Config, app: PlatformApp): Promise<Finding> {
     const problem =
       error.status === 401 || error.status === 404
         ? `GitHub doesn't have the app ${app.id} with this private key. Check INLAY_GITHUB_APP_ID and INLAY_GITHUB_APP_PRIVATE_KEY.`
-        : `${error.message}. Check GITHUB_URL.`
+        : adviseAfter(error, 'Check GITHUB_URL.')
     return { name, text: '', problem }
   } finally {
     await github.close()

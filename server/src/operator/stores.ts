@@ -1,3 +1,4 @@
+import { statfsSync } from 'node:fs'
 import pg from 'pg'
 import type { Config } from '../config/config.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -30,6 +31,11 @@ export function explainStores(error: unknown, { databaseUrl, dataDir }: Config):
     )
   }
   const { code, message, path } = error as NodeJS.ErrnoException
+  if (isFull(dataDir)) {
+    return new CommandFailed(`The disk of the data folder ${dataDir} is full: ${message}. Free some space.`, {
+      cause: error,
+    })
+  }
   if (error instanceof RedisFailed) {
     return new CommandFailed(`Can't use Redis: ${message}. Check REDIS_URL.`, { cause: error })
   }
@@ -38,6 +44,18 @@ export function explainStores(error: unknown, { databaseUrl, dataDir }: Config):
   }
   if (!databaseUrl || typeof code !== 'string') return error
   return new CommandFailed(`Can't use the database: ${message || code}. Check DATABASE_URL.`, { cause: error })
+}
+
+/** PostgreSQL needs new files of 16 MiB to start. */
+const neededBytes = 32 * 1024 * 1024
+
+function isFull(folder: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize < neededBytes
+  } catch {
+    return false
+  }
 }
 
 export interface ListedOrganization {

@@ -179,6 +179,14 @@ test.runIf(isRoot)(
     await vi.waitFor(async () => expect((await writes.kv()).status).toBe(201), patience)
     server.signal('SIGTERM')
     expect((await server.finished).code, 'it is the same process').toBe(0)
+
+    fill(filler)
+    expect(await inlay.launch().finished, 'a start names the cause').toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^inlay: The disk of the data folder .* is full: .*\. Free some space\.\n$/),
+    })
+    rmSync(filler)
+    await inlay.start()
   },
 )
 
