@@ -13,6 +13,8 @@ export interface EngineProxy {
   restore(): void
   /** Drops every message to Redis subscribers until `restore`. The connections stay open. */
   mute(): void
+  /** Resolves when the next message is dropped. */
+  dropped(): Promise<void>
   /** Delivers messages to Redis subscribers only after `restore`. */
   hold(): void
 }
@@ -23,6 +25,7 @@ export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> 
   let isCut = false
   let isMuted = false
   let held: (() => void)[] | undefined
+  let tellDropped = (): void => undefined
   const server = createServer((socket) => {
     if (isCut) return void socket.destroy()
     const engine = protocol === 'unix:' ? connect(pathname) : connect(Number(port), hostname)
@@ -33,7 +36,8 @@ export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> 
     })
     engine.on('data', (data) => {
       if (isSubscriber && held) held.push(() => socket.write(data))
-      else if (!isMuted || !isSubscriber) socket.write(data)
+      else if (isMuted && isSubscriber) tellDropped()
+      else socket.write(data)
     })
     for (const end of [socket, engine]) {
       open.add(end)
@@ -66,6 +70,10 @@ export async function startEngineProxy(engineUrl: string): Promise<EngineProxy> 
     mute() {
       isMuted = true
     },
+    dropped: () =>
+      new Promise((resolve) => {
+        tellDropped = resolve
+      }),
     hold() {
       held = []
     },

@@ -19,6 +19,8 @@ const maxViewBytes = { visitors: 32 * MiB, organization: 64 * MiB, node: 256 * M
 
 /** How long a run continues after its client has disconnected. */
 const reattachWithinMs = 10_000
+/** How often the other nodes are asked meanwhile, because a question or an answer can be lost. */
+const askAgainMs = 3_000
 
 /** Knows which threads have a client, on any node, and stops the runs whose client doesn't come back. */
 export interface Attendance {
@@ -100,8 +102,10 @@ export async function createAttendance(
         over(isAbandoned)
       }
       const timer = setTimeout(() => end(true), graceMs).unref()
+      const asking = setInterval(() => publish({ lost: thread }), askAgainMs).unref()
       const stop = (): boolean => {
         clearTimeout(timer)
+        clearInterval(asking)
         const ends = waits.get(thread)
         const isFirst = ends?.delete(end) ?? false
         if (ends?.size === 0) waits.delete(thread)

@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { HttpAgent } from '@ag-ui/client'
-import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { startHttpService } from '../../test/http-server.ts'
 import { offer } from '../../test/page.ts'
+import { patience } from '../../test/processes.ts'
 import { type Script, useScriptedModel } from '../../test/scripted-model.ts'
 import { member, startShop } from '../../test/shop.ts'
+import { createLog } from '../lib/log.ts'
+import { channels } from '../stores/bus-messages.ts'
+import { openRedisBus } from '../stores/redis.ts'
+import { createAttendance } from './attendance.ts'
 
 const { redisUrl } = inject('engines')
 
@@ -76,5 +82,29 @@ describe.skipIf(!redisUrl)('with several nodes', () => {
     expect([textOf(agent), textOf(again)]).toEqual(['Done', 'Done'])
     await page.settled()
     expect(page.unread('tool/call')).toEqual([])
+  })
+
+  test('a run goes on that a client of another node shows, although that node missed the question', async () => {
+    const proxy = await startEngineProxy(redisUrl ?? '')
+    const [prefix, thread] = [randomUUID(), 'organization:thread']
+    const open = async (url: string) => {
+      const bus = openRedisBus(url, prefix)
+      onTestFinished(() => bus.close())
+      return { bus, ...(await createAttendance({ bus, log: createLog('silent') }, 1_000_000)) }
+    }
+    const [node, other] = [await open(redisUrl ?? ''), await open(proxy.url)]
+    const [attached, last, over] = [vi.fn(), vi.fn(), vi.fn()]
+    await node.bus.subscribe(channels.attendance, attached)
+    await other.bus.subscribe('last', last)
+    other.attach(thread)
+    await vi.waitFor(() => expect(attached).toHaveBeenCalled())
+    // Messages arrive in order, so the next one that is dropped is the question.
+    await node.bus.publish('last', 1)
+    await vi.waitFor(() => expect(last).toHaveBeenCalled())
+    proxy.mute()
+    node.lose(thread, over)
+    await proxy.dropped()
+    proxy.restore()
+    await vi.waitFor(() => expect(over.mock.calls).toEqual([[false]]), patience)
   })
 })
