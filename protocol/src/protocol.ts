@@ -371,7 +371,7 @@ const Frame = z.object({
   type: z.literal('frame'),
   is_confirmed: z.boolean(),
   can_confirm: z.boolean(),
-  /** Whether the organization has other sites, of which an unconfirmed frame shows no conversations. */
+  /** Whether the organization has other sites: an unconfirmed frame then shows no conversations of other frames. */
   has_other_sites: z.boolean(),
 })
 

@@ -37,11 +37,16 @@ const statusAtTwo = async ({ two }: Pair, token: string, path = '/publishable-ke
 async function pageOf({ one, two }: Pair) {
   const { ticket, userId } = await one.exchange(member)
   const page = await openPage(two.local, ticket)
+  return { page, userId, see: endOf(page) }
+}
+
+/** The code with which the page's socket was closed. */
+function endOf({ closed }: Page) {
   let end: number | undefined
-  void page.closed.then(({ code }) => {
+  void closed.then(({ code }) => {
     end = code
   })
-  return { page, userId, see: async () => end }
+  return async () => end
 }
 
 const closesPage = { before: undefined, after: 4403 }
@@ -190,7 +195,7 @@ const cases: [kind: Kind, what: string, prepare: (pair: Pair) => Promise<Prepare
     }),
   ],
   [
-    'frame-sign-in',
+    'frames',
     'a client for confirmations that was removed',
     async (pair) => {
       const { one, two } = pair
@@ -207,6 +212,21 @@ const cases: [kind: Kind, what: string, prepare: (pair: Pair) => Promise<Prepare
         before: true,
         after: false,
       }
+    },
+  ],
+  [
+    'frames',
+    'a second site, which could claim to be the first,',
+    async (pair) => {
+      const { one, two } = pair
+      const { ticket } = await one.frameTicket(
+        member as NonNullable<Person>,
+        await createFrameKey(one.url, () => one.clock.now),
+      )
+      const page = await openPage(two.local, ticket, { origin: one.url, hello: { url: `${pageOrigin}/` } })
+      const key = { name: 'CRM', allowed_origins: ['https://crm.example'] }
+      const change = () => asAdmin(pair, 'POST', '/publishable-keys', key)
+      return { page, see: endOf(page), change, before: undefined, after: 4401 }
     },
   ],
   [

@@ -475,14 +475,15 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const { organization_id, end_user } = holder
     if (!end_user) throw failure(403, 'SIGN_IN_NEEDED', 'Sign in to keep the conversation.')
     const stopped = await database.asOrg(organization_id, async (sql) => {
-      await lockThread(sql, { ...speaker, holder: { ...holder, end_user: undefined }, visitor }, threadId)
+      const asVisitor = { ...speaker, holder: { ...holder, end_user: undefined, frame_key: undefined }, visitor }
+      await lockThread(sql, asVisitor, threadId)
       const run = await lockActiveRun(sql, threadId)
       if (run?.status === 'running') {
         throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Wait for it, or stop it first.')
       }
       if (run) await stopWaiting(sql, run, now())
       await sql`
-        update threads set end_user_id = ${end_user.id}, visitor_fingerprint = null, visitor_expires_at = null,
+        update threads set end_user_id = ${end_user.id}, frame_key = ${holder.frame_key ?? null}, visitor_fingerprint = null, visitor_expires_at = null,
           allowed_tools = '{}', allowed_choices = '[]', updated_at = now()
         where id = ${threadId}`
       return run

@@ -35,17 +35,17 @@ export interface NewRun {
 /** Locks the thread. */
 export async function findOrStartThread(sql: Sql, speaker: Speaker, id: string): Promise<ThreadCounts> {
   const lock = () => sql<ThreadCounts & OwnedThread>`
-    select last_position, message_count, end_user_id, origin,
+    select last_position, message_count, end_user_id, origin, frame_key,
            case when visitor_expires_at > now() then visitor_fingerprint end as visitor_fingerprint
     from threads where id = ${id} and status <> 'deleted' for no key update`
   const [known] = await lock()
-  if (known && isOwnThread(speaker, known)) return known
+  if (known && (await isOwnThread(sql, speaker, known))) return known
   const { holder, visitor } = speaker
-  const { end_user, site_id, origin } = holder
-  const thread = { id, endUserId: end_user?.id ?? null, siteId: site_id ?? null, origin, visitor }
+  const { end_user, site_id, origin, frame_key } = holder
+  const thread = { id, endUserId: end_user?.id ?? null, siteId: site_id ?? null, origin, frameKey: frame_key, visitor }
   // Another request may start it at the same time.
   const [, [started]] = await Promise.all([startThreadWithId(sql, thread), lock()])
-  if (!started || !isOwnThread(speaker, started)) throw notFound('thread', id)
+  if (!started || !(await isOwnThread(sql, speaker, started))) throw notFound('thread', id)
   return { ...started, wasMissing: true }
 }
 

@@ -7,6 +7,7 @@ import { isToolOf, type ListedConnector, type RemoteTools } from '../remote-tool
 import type { Run, ToolRef } from '../runs/run.ts'
 import { type FoundSource, type KeptTool, topics } from '../stores/bus-messages.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
+import { findFrameStandings } from '../tickets/frames.ts'
 import { onlyReads, sortMembers } from '../untrusted/definitions.ts'
 import { originOfRun } from './agent-user.ts'
 import { type Account, describeAccountTools } from './built-in-tools.ts'
@@ -31,7 +32,10 @@ const cachedLists = 500
 const maxCachedBytes = 128 * 1024
 
 /** Finds what a run's user can use now. `reserved` are the names of built-in tools. */
-export function createOfferedTools({ changes, clock, hub, remoteTools }: Offering, reserved: readonly string[]) {
+export function createOfferedTools(
+  { changes, clock, config, database, hub, remoteTools }: Offering,
+  reserved: readonly string[],
+) {
   const lists = new FreshCache<CachedList>({
     changes,
     clock,
@@ -54,12 +58,27 @@ export function createOfferedTools({ changes, clock, hub, remoteTools }: Offerin
     return found?.connectors ?? []
   }
 
+  /**
+   * A program with the user's ID token can open pages that claim any of the organization's origins. So pages of another
+   * frame than the run's only take part if both frames are confirmed as the user's.
+   */
+  async function findPages(run: Run, user: ToolUser): Promise<FoundSource[]> {
+    const sources = await hub.switchboard.find(user.owner, 'tools')
+    const key = run.holder.frame_key ?? null
+    const isSame = ({ frame }: FoundSource) => (frame?.key ?? null) === key
+    if (sources.every(isSame)) return sources
+    const [own] = await database.asOrg(run.organizationId, (sql) => findFrameStandings(sql, config, [run.holder]))
+    if (own?.has_other_sites === false) return sources
+    const isConfirmed = own?.is_confirmed || run.holder.end_user?.previewer !== undefined
+    return sources.filter((source) => isSame(source) || (isConfirmed && source.frame?.isConfirmed))
+  }
+
   /** Users return to the page's origin after they have connected an account, so there must be one. */
   const accountsOf = (run: Run, connectors: readonly CachedConnector[]): readonly Account[] =>
     originOfRun(run) === '' ? [] : connectors
 
   async function find(run: Run, user: ToolUser, rules: ToolRules): Promise<AgentTool[]> {
-    const [connectors, sources] = await Promise.all([listConnectors(user), hub.switchboard.find(user.owner, 'tools')])
+    const [connectors, sources] = await Promise.all([listConnectors(user), findPages(run, user)])
     const isRemote = (name: string) => connectors.some((connector) => isToolOf(connector, name))
     // The first tool keeps a name that several have, so a page can't take the name of a connector's tool.
     const tools = [

@@ -146,7 +146,7 @@ export const rateMessage = (
       runId: message_id,
       endUserId: holder.end_user?.id ?? null,
       visitor: visitor ?? null,
-      origin: is_own_frame ? undefined : (holder.origin ?? null),
+      place: is_own_frame ? undefined : { origin: holder.origin ?? null, frameKey: holder.frame_key ?? null },
       rating,
       comment: comment || null,
     }),

@@ -39,7 +39,7 @@ export async function listThreads(
 
 async function selectPage(
   sql: Sql,
-  { endUserId, visitor, origin, isAnyOrigin }: ThreadOwner,
+  { endUserId, visitor, origin, frameKey, isAnyOrigin }: ThreadOwner,
   { status, ids, offset }: { status: string; ids: string[] | null; offset: number },
 ): Promise<ThreadList> {
   const threads = await sql<{
@@ -55,7 +55,8 @@ async function selectPage(
             order by position desc limit 1) as status
     from threads
     where threads.status = ${status} and (${ids}::uuid[] is null or id = any(${ids}))
-      and (${isAnyOrigin} or origin is not distinct from ${origin})
+      and (${isAnyOrigin} or origin is not distinct from ${origin}
+           and (frame_key is not distinct from ${frameKey} or (select has_one_site())))
       and case when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
           else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
     order by coalesce(last_message_at, created_at) desc, id desc limit ${threadsPerPage + 1} offset ${offset}`
@@ -66,6 +67,7 @@ const ownerOf = ({ holder, visitor, is_own_frame }: Speaker): ThreadOwner => ({
   endUserId: holder.end_user?.id ?? null,
   visitor: visitor ?? null,
   origin: holder.origin ?? null,
+  frameKey: holder.frame_key ?? null,
   isAnyOrigin: is_own_frame,
 })
 

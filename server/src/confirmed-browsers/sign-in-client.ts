@@ -54,7 +54,7 @@ export async function setFrameSignIn(
     await recordAudit(sql, trailOf(caller), 'frame_sign_in.updated', id, settings)
     return describeFrameSignIn(service, sql, id)
   })
-  service.changes.announce(topics.frameSignIn(id))
+  service.changes.announce(topics.frames(id))
   return result
 }
 
@@ -65,7 +65,7 @@ export async function deleteFrameSignIn(service: Service, caller: OrgCaller): Pr
     if (deleted) await recordAudit(sql, trailOf(caller), 'frame_sign_in.deleted', id)
     return describeFrameSignIn(service, sql, id)
   })
-  service.changes.announce(topics.frameSignIn(id))
+  service.changes.announce(topics.frames(id))
   return result
 }
 

@@ -15,6 +15,7 @@ import type {
   KeptTool,
   Outcome,
   Owner,
+  PageFrame,
   PageResponse,
   Progress,
   Sight,
@@ -32,6 +33,7 @@ export interface LocalSource {
   asker(question: string): Asker | undefined
   describe(): SourceDescription
   sight(): Sight
+  frame(): PageFrame
   /** Sends the call to the page. Returns false if the page is already running too many calls. */
   call(order: CallOrder, replyTo: string): boolean
   /** Runs a call that the user has allowed and that its caller still waits for. */
@@ -118,6 +120,7 @@ export async function createSwitchboard(service: Service) {
         node: nodes.self,
         source: source.describe(),
         sight: source.sight(),
+        frame: source.frame(),
         tools: wantedTools(source, wanted),
         ...(isQuestion(wanted) && { asker: source.asker(wanted.question) }),
       })

@@ -26,11 +26,15 @@ export async function listKeys(
   return { keys: await database.asOrg(organization.id, (sql) => selectKeys(sql)) }
 }
 
-export const createKey = (
+export async function createKey(
   service: Service,
   caller: OrgCaller,
   input: Input<typeof contract.createKey>,
-): Promise<Output<typeof contract.createKey>> => addKey(service, trailOf(caller), input)
+): Promise<Output<typeof contract.createKey>> {
+  const key = await addKey(service, trailOf(caller), input)
+  service.changes.announce(topics.frames(caller.organization.id))
+  return key
+}
 
 /** Also used by the operator's command, which has no caller. */
 export async function addKey(
@@ -68,6 +72,7 @@ export async function updateKey(
     return selectKey(sql, id)
   })
   service.changes.announce(topics.key(id))
+  service.changes.announce(topics.frames(caller.organization.id))
   return key
 }
 
@@ -106,6 +111,7 @@ export async function revokeKey(
     return selectKey(sql, id)
   })
   changes.announce(topics.key(id))
+  changes.announce(topics.frames(caller.organization.id))
   return key
 }
 

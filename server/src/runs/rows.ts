@@ -6,6 +6,8 @@ export interface ThreadRow extends ThreadTrust {
   id: string
   end_user_id: string | null
   origin: string | null
+  /** Of the frame that began it. */
+  frame_key: string | null
   visitor_fingerprint: string | null
   summary: string | null
   summary_position: number
@@ -61,7 +63,8 @@ export interface Conversation {
 
 export async function selectThreadRow(sql: Sql, id: string): Promise<ThreadRow | undefined> {
   const [thread] = await sql<ThreadRow>`
-    select id, end_user_id, origin, case when visitor_expires_at > now() then visitor_fingerprint end as visitor_fingerprint,
+    select id, end_user_id, origin, frame_key,
+           case when visitor_expires_at > now() then visitor_fingerprint end as visitor_fingerprint,
            summary, summary_position, origins, allowed_tools, allowed_choices
     from threads where id = ${id} and status <> 'deleted'`
   return thread

@@ -12,7 +12,7 @@ export async function requireThread(sql: Sql, speaker: Speaker, id: string): Pro
 /** The same for a thread that may not exist yet, because a message can start it. */
 export async function requireNotOthers(sql: Sql, speaker: Speaker, id: string): Promise<void> {
   const thread = await selectThreadRow(sql, id)
-  if (thread && !isOwnThread(speaker, thread)) throw notFound('thread', id)
+  if (thread && !(await isOwnThread(sql, speaker, thread))) throw notFound('thread', id)
 }
 
 /**
@@ -26,13 +26,27 @@ export async function lockThread(sql: Sql, speaker: Speaker, id: string): Promis
 }
 
 export const ownsThread = async (sql: Sql, speaker: Speaker, id: string): Promise<boolean> =>
-  isOwnThread(speaker, isId(id) ? await selectThreadRow(sql, id) : undefined)
+  isOwnThread(sql, speaker, isId(id) ? await selectThreadRow(sql, id) : undefined)
 
 /** The part of a thread that decides who it belongs to. */
-export type OwnedThread = Pick<ThreadRow, 'end_user_id' | 'origin' | 'visitor_fingerprint'>
+export type OwnedThread = Pick<ThreadRow, 'end_user_id' | 'origin' | 'frame_key' | 'visitor_fingerprint'>
 
-export function isOwnThread({ holder, visitor, is_own_frame }: Speaker, thread: OwnedThread | undefined): boolean {
-  if (!thread || !(is_own_frame || thread.origin === (holder.origin ?? null))) return false
-  if (holder.end_user) return thread.end_user_id === holder.end_user.id
-  return visitor !== undefined && thread.end_user_id === null && thread.visitor_fingerprint === visitor
+export async function isOwnThread(sql: Sql, speaker: Speaker, thread: OwnedThread | undefined): Promise<boolean> {
+  const { holder, visitor } = speaker
+  if (!thread) return false
+  const isOwners = holder.end_user
+    ? thread.end_user_id === holder.end_user.id
+    : visitor !== undefined && thread.end_user_id === null && thread.visitor_fingerprint === visitor
+  return isOwners && (speaker.is_own_frame || beganHere(sql, speaker, thread))
+}
+
+/** Whether the thread began at the speaker's origin, in the speaker's frame if the origin may only be claimed. */
+async function beganHere(sql: Sql, { holder }: Speaker, { origin, frame_key }: OwnedThread): Promise<boolean> {
+  if (origin !== (holder.origin ?? null)) return false
+  return frame_key === (holder.frame_key ?? null) || hasOneSite(sql)
+}
+
+async function hasOneSite(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ has_one_site: boolean }>`select has_one_site()`
+  return row?.has_one_site === true
 }

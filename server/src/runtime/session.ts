@@ -20,7 +20,17 @@ import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import type { RunPage } from '../runs/run.ts'
 import type { Runs, Speaker } from '../runs/runs.ts'
-import type { Asker, CallOrder, Claim, Handover, KeptTool, Owner, PageResponse, Sight } from '../stores/bus-messages.ts'
+import type {
+  Asker,
+  CallOrder,
+  Claim,
+  Handover,
+  KeptTool,
+  Owner,
+  PageFrame,
+  PageResponse,
+  Sight,
+} from '../stores/bus-messages.ts'
 import { type FrameStanding, isSameFrame } from '../tickets/frames.ts'
 import type { EndOfAccess, Held, HeldAccess } from '../tickets/held-access.ts'
 import { bearerOf, type TicketHolder } from '../tickets/signed-tickets.ts'
@@ -144,6 +154,10 @@ export class Session implements LocalSource, ChatClient, Held {
     return this.#view.describeSight(this.#context.clock())
   }
 
+  frame(): PageFrame {
+    return { key: this.holder.frame_key ?? null, isConfirmed: this.#isOwn }
+  }
+
   /** Replaces the page's socket. The previous one is dead, even if its close event hasn't arrived yet. */
   attach(socket: RuntimeSocket, resumed: boolean): void {
     const before = this.#socket
@@ -197,17 +211,20 @@ export class Session implements LocalSource, ChatClient, Held {
     return this.#isOwn && !isOwnFrame(this.holder, socket.opened)
   }
 
-  /** The frame's key was confirmed, or its confirmation has ended. */
+  /** The frame's key was confirmed, its confirmation has ended, or the organization's sites have changed. */
   frameJudged(frame: FrameStanding | undefined): void {
     const opened = this.#socket?.opened
     if (opened) opened.frame = frame
     const wasOwn = this.#isOwn
     const isSame = isSameFrame(frame, this.#frame)
+    const sawOtherFrames = this.#frame?.has_other_sites === false
     this.#frame = frame
     this.#isOwn = opened ? isOwnFrame(this.holder, opened) : wasOwn && frame?.is_confirmed !== false
     // A new session shows nothing that this one was allowed to see.
     if (wasOwn && !this.#isOwn)
       this.end({ code: 'identity_expired', reason: 'The browser is no longer confirmed', retryAfterMs: 0 })
+    else if (!this.#isOwn && sawOtherFrames && frame?.has_other_sites)
+      this.end({ code: 'identity_expired', reason: 'The organization has another site', retryAfterMs: 0 })
     else if (!isSame) this.#tellFrame()
     if (!wasOwn && this.#isOwn) this.#calls.resendQuestions()
   }

@@ -35,8 +35,8 @@ export const topics = {
   serviceAccount: (id: string) => `service-account:${id}` as const,
   /** An organization's identity provider or allowed domains. */
   identityProvider: (organizationId: string) => `identity-provider:${organizationId}` as const,
-  /** The client with which an organization's end users confirm their browsers. */
-  frameSignIn: (organizationId: string) => `frame-sign-in:${organizationId}` as const,
+  /** What decides what frames may see: the client with which users confirm their browsers, and where the keys work. */
+  frames: (organizationId: string) => `frames:${organizationId}` as const,
   /** Also if one of the end user's browsers was confirmed or removed. */
   endUser: (id: string) => `end-user:${id}` as const,
   /** An end user has connected or disconnected their account at a third party. */
@@ -140,7 +140,16 @@ export interface FoundSource {
   /** Absent if the node runs an older version. */
   sight?: Sight
   tools: KeptTool[]
+  /** Absent if the node runs an older version. */
+  frame?: PageFrame
   asker?: Asker | undefined
+}
+
+/** What shows whose page it is, because a program with the user's ID token can claim its origin. */
+export interface PageFrame {
+  /** Null without a frame that has one. */
+  key: string | null
+  isConfirmed: boolean
 }
 
 /** Proves that a page may resume its session on another node. */

@@ -19,8 +19,8 @@ export interface NewFeedback {
   endUserId: string | null
   /** Fingerprint of the visitor's secret. */
   visitor: string | null
-  /** Where the thread must have been started, if a script may be at the other end. Null outside a browser. */
-  origin?: string | null | undefined
+  /** Where the thread must have begun, if a script may be at the other end. */
+  place?: { origin: string | null; frameKey: string | null } | undefined
   /** Null to take the feedback back. */
   rating: 'up' | 'down' | null
   comment: string | null
@@ -39,14 +39,15 @@ type Opinion = Pick<NewFeedback, 'rating' | 'comment'>
  */
 export async function saveFeedback(
   sql: Sql,
-  { runId, endUserId, visitor, origin, rating, ...written }: NewFeedback,
+  { runId, endUserId, visitor, place, rating, ...written }: NewFeedback,
 ): Promise<void> {
   const comment = check(Comment, written).comment?.trim() || null
   // As every transaction that locks a run, it locks the thread first.
   const [run] = await sql<{ thread_id: string }>`
     select thread_id from runs join threads on threads.id = thread_id
     where runs.id = ${runId} and threads.status <> 'deleted'
-      and (${origin === undefined}::boolean or threads.origin is not distinct from ${origin ?? null}::text)
+      and (${place === undefined}::boolean or threads.origin is not distinct from ${place?.origin ?? null}::text
+           and (threads.frame_key is not distinct from ${place?.frameKey ?? null}::text or (select has_one_site())))
       and case when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
           else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
     for no key update of threads`

@@ -38,15 +38,16 @@ export interface ThreadOwner {
   endUserId: string | null
   /** Without an end user: fingerprint of the visitor's secret. */
   visitor: string | null
-  /** Only threads that started here. */
+  /** Only threads that began here, in this frame if pages of other sites could claim the origin. */
   origin: string | null
+  frameKey: string | null
   isAnyOrigin: boolean
 }
 
 /** Ids of the threads with all of the words in their title or in one message, latest first. */
 export async function searchThreads(sql: Sql, search: string, wanted: Wanted): Promise<string[]> {
   const { statuses, withContents, owner } = wanted
-  const { endUserId = null, visitor = null, origin = null, isAnyOrigin = true } = owner ?? {}
+  const { endUserId = null, visitor = null, origin = null, frameKey = null, isAnyOrigin = true } = owner ?? {}
   const words = search.split(/\s+/).slice(0, mostWords).map(anyCase)
   const found: string[] = []
   for (let offset = 0; offset < searchedThreads; offset += threadsAtOnce) {
@@ -63,7 +64,9 @@ export async function searchThreads(sql: Sql, search: string, wanted: Wanted): P
               and replaced_at is null and text ~ all(${words})))) as ids
       from (
         select id, title, first_words, coalesce(last_message_at, created_at) as active_at from threads
-        where status = any(${statuses}) and (${isAnyOrigin}::boolean or origin is not distinct from ${origin})
+        where status = any(${statuses})
+          and (${isAnyOrigin}::boolean or origin is not distinct from ${origin}
+               and (frame_key is not distinct from ${frameKey} or (select has_one_site())))
           and case when ${owner === undefined}::boolean then true
               when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
               else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end

@@ -104,14 +104,17 @@ export async function startThreadWithId(
     endUserId: string | null
     siteId: string | null
     origin: string | undefined
+    frameKey: string | undefined
     visitor: string | undefined
   },
 ): Promise<void> {
-  const { id, endUserId, siteId, origin = null, visitor = null } = thread
+  const { id, endUserId, siteId, origin = null, frameKey = null, visitor = null } = thread
   await sql`
-    insert into threads (organization_id, id, end_user_id, site_id, origin, visitor_fingerprint, visitor_expires_at)
+    insert into threads
+      (organization_id, id, end_user_id, site_id, origin, frame_key, visitor_fingerprint, visitor_expires_at)
     values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId} for key share),
-            ${origin}, ${visitor}, case when ${visitor}::text is not null then now() + interval '30 days' end)
+            ${origin}, ${frameKey}, ${visitor},
+            case when ${visitor}::text is not null then now() + interval '30 days' end)
     on conflict do nothing`
 }
 

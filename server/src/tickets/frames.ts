@@ -58,7 +58,7 @@ export async function readFrameProof(
 export interface FrameStanding {
   is_confirmed: boolean
   can_confirm: boolean
-  /** Of the organization. */
+  /** Whether what began in other frames is out of its reach, because pages of other sites could claim its origin. */
   has_other_sites: boolean
 }
 
@@ -100,34 +100,34 @@ async function judgeHolders(
   return standings.map((standing, index) => ({ standing, frame: frames[index] }))
 }
 
-/** Undefined for holders without a frame's key. They all belong to the transaction's organization. */
+/** Undefined for visitors. The holders all belong to the transaction's organization. */
 export async function findFrameStandings(
   sql: Sql,
   config: Service['config'],
   holders: readonly TicketHolder[],
 ): Promise<(FrameStanding | undefined)[]> {
-  const frames = holders.filter(({ frame_key }) => frame_key !== undefined)
-  if (frames.length === 0) return holders.map(() => undefined)
+  const users = holders.filter(({ end_user }) => end_user !== undefined)
+  if (users.length === 0) return holders.map(() => undefined)
   const issuer = (await readTrustedIssuer(sql, config))?.issuer
-  const [confirmed, client, [others]] = await Promise.all([
+  const [confirmed, client, [sites]] = await Promise.all([
     sql<{ end_user_id: string; thumbprint: string }>`
       select k.end_user_id, k.thumbprint
-      from unnest(${frames.map(({ end_user }) => end_user?.id)}::uuid[], ${frames.map(({ frame_key }) => frame_key)}::text[])
+      from unnest(${users.map(({ end_user }) => end_user?.id)}::uuid[], ${users.map(({ frame_key }) => frame_key)}::text[])
              as asked (end_user_id, thumbprint)
       join frame_keys k on k.organization_id = (select current_organization())
                        and k.end_user_id = asked.end_user_id and k.thumbprint = asked.thumbprint
       join confirmed_browsers b on b.organization_id = k.organization_id and b.id = k.browser_id
       where b.expires_at > now() and b.issuer = ${issuer ?? null}`,
     sql`select from frame_sign_in where issuer = ${issuer ?? null}`,
-    sql<{ count: number }>`select count(*) as count from sites where is_allowed`,
+    sql<{ has_one_site: boolean }>`select has_one_site()`,
   ])
   const keys = new Set(confirmed.map(({ end_user_id, thumbprint }) => `${end_user_id} ${thumbprint}`))
   return holders.map(({ end_user, frame_key }) => {
-    if (!end_user || frame_key === undefined) return undefined
+    if (!end_user) return undefined
     return {
       is_confirmed: keys.has(`${end_user.id} ${frame_key}`),
-      can_confirm: issuer !== undefined && client.length > 0,
-      has_other_sites: (others?.count ?? 0) > 1,
+      can_confirm: frame_key !== undefined && issuer !== undefined && client.length > 0,
+      has_other_sites: sites?.has_one_site !== true,
     }
   })
 }

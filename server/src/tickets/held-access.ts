@@ -108,12 +108,12 @@ export function createHeldAccess(
 
   function judgeFrame(holder: TicketHolder, frame: FrameStanding | undefined): void {
     const one = held.get(holder)
-    if (holder.frame_key !== undefined && one && !one.isConversation) one.frameJudged?.(frame)
+    if (holder.end_user && one && !one.isConversation) one.frameJudged?.(frame)
   }
 
   /** Only what frames' keys are worth. */
   async function judgeFrames(organizationId: string, all: readonly TicketHolder[]): Promise<void> {
-    const batch = all.filter(({ frame_key }) => frame_key !== undefined)
+    const batch = all.filter(({ end_user }) => end_user !== undefined)
     if (batch.length === 0) return
     try {
       const frames = await service.database.asOrg(organizationId, (sql) =>
@@ -172,7 +172,7 @@ export function createHeldAccess(
         termsChanged(topic)
         // Confirmations of another provider's users are void at once, and not only with the next ticket.
         void judgeFrames(id, [...holders.of(topic)])
-      } else if (kind === 'frame-sign-in') void judgeFrames(id, [...holders.of(topic)])
+      } else if (kind === 'frames') void judgeFrames(id, [...holders.of(topic)])
     },
     missed() {
       changeCount += 1
@@ -199,14 +199,14 @@ export function createHeldAccess(
 }
 
 function topicsOf(
-  { organization_id, publishable_key_id, end_user, frame_key }: TicketHolder,
+  { organization_id, publishable_key_id, end_user }: TicketHolder,
   { isConversation }: Held | HeldConversation,
 ): string[] {
   const found: string[] = [topics.key(publishable_key_id), topics.identityProvider(organization_id)]
   if (!end_user) return isConversation ? [...found, topics.agentSettings(organization_id)] : found
   const { id, previewer } = end_user
   found.push(topics.endUser(id))
-  if (frame_key !== undefined) found.push(topics.frameSignIn(organization_id))
+  if (!isConversation) found.push(topics.frames(organization_id))
   if (!previewer) return found
   found.push(topics.user(previewer.user_id))
   if (previewer.grant_id) found.push(topics.grant(previewer.grant_id))

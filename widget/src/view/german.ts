@@ -197,8 +197,8 @@ const german: Record<StringKey, string> = {
   confirmNeeded: 'Bestätigen Sie zuerst einmal, dass dies Ihr Browser ist. So können nur Sie das erlauben.',
   confirmUnavailable: 'Sie können das hier nicht erlauben: Auf dieser Website lässt sich Ihr Browser nicht bestätigen.',
   confirmHidden:
-    'Unterhaltungen von anderen Websites erscheinen, sobald Sie bestätigt haben, dass dies Ihr Browser ist.',
-  conversationsHidden: 'Unterhaltungen von anderen Websites werden hier nicht gezeigt.',
+    'Unterhaltungen von anderen Websites und Browsern erscheinen, sobald Sie bestätigt haben, dass dies Ihr Browser ist.',
+  conversationsHidden: 'Unterhaltungen von anderen Websites und Browsern werden hier nicht gezeigt.',
   confirmOpened: 'Weiter im neuen Fenster.',
   confirmBlocked: 'Das Fenster wurde blockiert. Erlauben Sie dieser Website, Fenster zu öffnen.',
   withdrawn: '{client} wartet nicht mehr auf „{name}“: {reason}. Es wurde nichts getan.',

@@ -201,8 +201,9 @@ export const english = {
   confirmBrowser: 'Confirm this browser',
   confirmNeeded: 'First confirm once that this browser is yours, so that only you can allow this.',
   confirmUnavailable: 'You can’t allow this here: this site has no way to confirm that this browser is yours.',
-  confirmHidden: 'Conversations from other sites are shown once you’ve confirmed that this browser is yours.',
-  conversationsHidden: 'Conversations from other sites aren’t shown here.',
+  confirmHidden:
+    'Conversations from other sites and browsers are shown once you’ve confirmed that this browser is yours.',
+  conversationsHidden: 'Conversations from other sites and browsers aren’t shown here.',
   confirmOpened: 'Continue in the new window.',
   confirmBlocked: 'The window was blocked. Allow this site to open windows.',
   withdrawn: '{client} is no longer waiting for “{name}”: {reason}. Nothing was done.',
