@@ -21,6 +21,7 @@ beforeAll(async () => {
   shop = await startShop({ MODEL_URL: model.url, MODEL_NAME: 'scripted' })
   third = await startHttpService()
   demo = await shop.organization('demo')
+  await asAdmin('PATCH', '/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 60 } })
 })
 afterAll(async () => {
   await shop.close()
@@ -84,14 +85,20 @@ async function ask({ page, chat }: Talk, wanted: string | Called[], status = 'su
 const offered = () => model.requests.at(-1)?.tools?.map(({ function: { name } }) => name) ?? []
 
 /** From the link to the third party, and back to the page. Returns the URL of the page. */
-async function follow(path: string, decision = 'Allow'): Promise<{ ours: Browser; theirs: Browser; back: URL }> {
+async function follow(
+  path: string,
+  decision = 'Allow',
+  change: (answer: URL) => void = () => undefined,
+): Promise<{ ours: Browser; theirs: Browser; back: URL }> {
   const ours = await new Browser(shop.url).open(path)
   await ours.press('Connect')
   await ours.follow(`Continue to ${new URL(third.url).host}`)
   const theirs = await new Browser(third.url).open(ours.left?.href ?? '')
   await theirs.press('admin@other.test')
   await theirs.press(decision)
-  await ours.open(theirs.left?.href ?? '')
+  const answer = new URL(theirs.left?.href ?? '')
+  change(answer)
+  await ours.open(answer)
   const refresh = ours.page?.headers.get('refresh')?.replace('0; url=', '') ?? 'about:blank'
   return { ours, theirs, back: new URL(refresh) }
 }
@@ -158,7 +165,6 @@ test('a user connects their account from the conversation, and the agent then us
 })
 
 test('the agent offers no account to an anonymous visitor', async () => {
-  await asAdmin('PATCH', '/agent/config', { anonymous: { is_enabled: true, runs_per_minute: 60 } })
   const visitor = await talk(undefined, { hello: { visitor_secret: randomUUID() } })
   const { call, links } = await ask(visitor, 'connect_third')
   expect(offered().filter((name) => name.includes('third'))).toEqual([])
@@ -312,6 +318,18 @@ describe('a consent can only be completed', () => {
     const late = await attacker.chat.refusal({ type: 'chat/connect', code: codeOf(back) })
     expect(late, 'the code is used up').toMatchObject({ code: 'CONNECT_EXPIRED' })
     expect([await tokenOf(attacker), await tokenOf(victim)]).toEqual([undefined, undefined])
+  })
+
+  test('with the answer of the authorization server that was asked', async () => {
+    const one = await talk(someone())
+    const { path } = await ask(one, 'connect_third')
+    const { back } = await follow(path, 'Allow', (answer) => answer.searchParams.set('iss', 'https://other.example'))
+    const refused = await one.chat.refusal({ type: 'chat/connect', code: codeOf(back) })
+    expect(refused).toMatchObject({
+      code: 'CONNECT_FAILED',
+      values: { connector: 'third', reason: 'Another authorization server answered' },
+    })
+    expect(await tokenOf(one)).toBeUndefined()
   })
 
   test('in the same organization', async () => {
