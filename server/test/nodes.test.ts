@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
+import { callDeadlineMs } from '@inlay/protocol'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import type { ToolUser } from '../src/foundation/tool-user.ts'
 import { channels, type FoundSource } from '../src/stores/bus-messages.ts'
@@ -150,20 +151,43 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 12
 
   test('stays known while it sends a heartbeat every two seconds', async () => {
     const pair = await startPair()
-    const { one, two, me } = pair
+    const { one, me } = pair
     const page = await pageOfTwo(pair)
     const call = me.call('add')
     const { call_id } = await page.next('tool/call')
     for (let round = 0; round < 10; round += 1) {
-      const heard = nextMessage(one)
-      two.clock.now += 2_000
-      two.service.hub.switchboard.sweep()
-      await heard
+      await beat(pair)
       await page.settled()
       one.pass(2_000)
     }
     page.send({ type: 'tool/result', call_id, result: 'done' })
     expect((await call).content[0]).toEqual({ type: 'text', text: 'done' })
+  })
+
+  test('gets no call whose message is lost: the call ends with one error after a minute', async () => {
+    const pair = await startPair()
+    const { one, proxy } = pair
+    const page = await pageOfTwo(pair)
+    const { switchboard } = one.service.hub
+    const owner = { organization_id: await one.organization('demo'), identity: 'email:member@demo.test' }
+    const [found] = await switchboard.find(owner, 'tools')
+    const order = { call_id: 'call-1', name: 'add', args: {}, definition_hash: found?.tools[0]?.hash ?? '' }
+    const call = { signal: new AbortController().signal, progress: () => undefined }
+    proxy.mute()
+    let failure: string | undefined
+    switchboard.call(found as FoundSource, { owner } as ToolUser, order, call).catch(({ envelope }) => {
+      failure = envelope.code
+    })
+    await proxy.dropped()
+    proxy.restore()
+    for (let passed = 0; passed < callDeadlineMs; passed += 2_000) {
+      await beat(pair)
+      expect(failure).toBeUndefined()
+      one.pass(2_000)
+    }
+    await vi.waitFor(() => expect(failure).toBe('CALL_TIMED_OUT'))
+    await page.settled()
+    expect(page.unread('tool/call')).toEqual([])
   })
 
   test.each<[string, (pair: Pair) => unknown, number]>([
@@ -348,6 +372,22 @@ describe.skipIf(!redisUrl)('notifications/cancelled on another node', { timeout:
     await answered
   })
 
+  test('that gets lost leaves the call running, and the next one ends it', async () => {
+    const { one, two, proxy, page, call, cancel } = await startCalls()
+    const answered = call(two)
+    const { call_id } = await page.next('tool/call')
+    proxy.mute()
+    const dropped = proxy.dropped()
+    await cancel(one)
+    await dropped
+    proxy.restore()
+    await page.settled()
+    expect(page.unread('tool/cancel')).toEqual([])
+    await cancel(one)
+    expect(await page.next('tool/cancel')).toMatchObject({ call_id, reason: 'The client cancelled the call' })
+    expect((await answered).body.result.content[0].text).toContain('CALL_CANCELLED')
+  })
+
   test('ends no call if each node has one that matches', async () => {
     const { one, two, page, call, cancel } = await startCalls()
     const answered = call(one)
@@ -420,6 +460,14 @@ async function listen({ service }: HttpService, channel: string): Promise<unknow
   const messages: unknown[] = []
   onTestFinished(await service.bus.subscribe(channel, (message) => void messages.push(message)))
   return messages
+}
+
+/** The second node's heartbeat, two seconds after the last one. */
+async function beat({ one, two }: Pair): Promise<void> {
+  const heard = nextMessage(one)
+  two.clock.now += 2_000
+  two.service.hub.switchboard.sweep()
+  await heard
 }
 
 /** Resolves when a node's hub has received the next broadcast. */
