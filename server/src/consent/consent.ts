@@ -58,6 +58,8 @@ export interface Visit {
 type Working = Pick<Service, 'fetch' | 'kv' | 'clock' | 'secrets' | 'config'>
 
 const visitSeconds = 600
+/** Per user and server within `visitSeconds`: each visit stores the server's metadata. */
+const mostVisits = 20
 const renewWithinMs = 15_000
 const lookEveryMs = 100
 const day = 24 * 60 * 60
@@ -92,6 +94,8 @@ export const describeClient = (publicUrl: string) => ({
 
 /** Returns the URL to send the browser to for consent. Nothing is cached, because the server may have a new owner. */
 export async function beginConsent(service: Working, who: Consenting, returnTo?: string): Promise<URL> {
+  if ((await service.kv.count(`connect-visits:${consentKey(who)}`, visitSeconds)) > mostVisits)
+    throw new StepFailed('consent', 'You have tried too often. Try again in ten minutes')
   const state = randomBytes(32).toString('base64url')
   const visit: Visit = {
     organization_id: who.organizationId,

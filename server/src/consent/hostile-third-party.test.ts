@@ -242,6 +242,18 @@ describe('a token response connects nothing if', () => {
   })
 })
 
+test('a member can leave for a third party 20 times in ten minutes, because each time stores its metadata', async () => {
+  const ours = await openPage()
+  for (let times = 0; times < 20; times += 1) {
+    await ours.press('Connect')
+    expect(ours.text).toContain('Continue to')
+    await ours.follow('Back')
+  }
+  await ours.press('Connect')
+  await expectRefused(ours)
+  expect(ours.text).toContain('Try again in ten minutes')
+})
+
 describe('after the member has connected', () => {
   const expire = async () => app.service.kv.set(await tokenKey(), { ...(await stored()), expires_at: 0 }, 3600)
   const callTool = async () => (await callerFor(app, member, 'demo')).call('third.any')
