@@ -235,31 +235,47 @@ async function askForChallenge(service: Working, who: Consenting) {
 }
 
 async function authorize(
-  { fetch }: Working,
+  service: Working,
   client: OAuthClientProvider,
-  { server_url }: StoredConnector,
+  connector: StoredConnector,
   options: Omit<Parameters<typeof auth>[1], 'serverUrl' | 'fetchFn'>,
 ) {
   try {
-    const fetchFn = async (...request: Parameters<typeof fetch>) => shortenError(await fetch(...request))
-    return await auth(client, { serverUrl: server_url, fetchFn, ...options })
+    const fetchFn = async (...[url, init]: Parameters<typeof fetch>) => {
+      const secrets = [openSecret(service, connector), ...secretsOf(init?.body)]
+      return shortenError(await service.fetch(url, init), secrets)
+    }
+    return await auth(client, { serverUrl: connector.server_url, fetchFn, ...options })
   } catch (error) {
     throw explainConsentFailure('consent', error)
   }
 }
 
-/** The library puts a whole error response into its message, and writes some messages to the console. */
-async function shortenError(response: Response): Promise<Response> {
+/**
+ * The library puts a whole error response into its message, and writes some messages to the console. The response may
+ * quote what was sent.
+ */
+async function shortenError(response: Response, secrets: readonly (string | undefined)[]): Promise<Response> {
   if (response.ok) return response
   const { status, headers } = response
   const body = ((await response.json().catch(() => null)) ?? {}) as Record<string, unknown>
   const { error, error_description: text } = body
+  const clean = (said: string, length: number) =>
+    cleanLine(
+      secrets.reduce<string>((left, secret) => (secret ? left.replaceAll(secret, '[secret]') : left), said),
+      length,
+    )
   const told =
     typeof error === 'string'
-      ? { error: cleanLine(error, 100), error_description: cleanLine(typeof text === 'string' ? text : error, 300) }
+      ? { error: clean(error, 100), error_description: clean(typeof text === 'string' ? text : error, 300) }
       : { error: 'server_error', error_description: `status ${status}` }
   return Response.json(told, { status, headers })
 }
+
+const secretsOf = (body: unknown) =>
+  body instanceof URLSearchParams
+    ? ['client_secret', 'refresh_token', 'code', 'code_verifier'].map((name) => body.get(name) ?? undefined)
+    : []
 
 /** For a connector's test: checks whether users could consent, without redirecting anyone. */
 export async function checkAuthorizationServer(service: Working, who: Consenting): Promise<void> {

@@ -270,6 +270,29 @@ describe('after the member has connected', () => {
     expect(other.redeemed).toEqual([])
   })
 
+  test('an error that quotes the refresh token and the secret leaves neither in the logs nor the refusals', async () => {
+    await addConnector({ client_id: 'inlay-there', client_secret: 'secret-of-inlay-there' })
+    third.metadata = { token_endpoint_auth_methods_supported: ['client_secret_post'] }
+    await connect()
+    const refreshToken = String((await stored())?.refresh_token)
+    const console = vi.spyOn(globalThis.console, 'warn').mockImplementation(() => undefined)
+    onTestFinished(() => console.mockRestore())
+    third.instead['/token'] = (response) =>
+      json(response, { error: 'invalid_request', error_description: JSON.stringify(third.redeemed.at(-1)) }, 400)
+    await expire()
+    await expect(callTool()).rejects.toMatchObject({ envelope: { data: { step: 'consent' } } })
+    expect(third.redeemed.at(-1)).toMatchObject({
+      refresh_token: refreshToken,
+      client_secret: 'secret-of-inlay-there',
+    })
+    await app.service.activity.flush()
+    const { refusals } = (await asAdmin('GET', '/diagnostics/refusals')).body
+    expect(JSON.stringify(refusals)).toContain('[secret]')
+    const written = app.logged() + JSON.stringify([refusals, console.mock.calls])
+    expect(written).not.toContain(refreshToken)
+    expect(written).not.toContain('secret-of-inlay-there')
+  })
+
   test.each<[string, Change]>([
     [
       'a long page',
