@@ -120,6 +120,24 @@ describe('a site', () => {
   })
 })
 
+describe('an organization has one site', () => {
+  test.each<[string, { keys: string[][]; domains?: string[] }, boolean]>([
+    ['with one origin', { keys: [['https://shop.example']] }, true],
+    ['with the same origin on two keys', { keys: [['https://shop.example'], ['https://shop.example']] }, true],
+    ['with its domain for all keys', { keys: [[]], domains: ['https://shop.example'] }, true],
+    ['not with two origins', { keys: [['https://shop.example'], ['https://crm.example']] }, false],
+    ['not with a wildcard', { keys: [['https://*.shop.example']] }, false],
+    ['not with a key for any origin', { keys: [['https://shop.example'], []] }, false],
+    ['not without an origin', { keys: [[]] }, false],
+  ])('%s', async (_, { keys, domains = [] }, expected) => {
+    const { app, organizationId, makeKey, setDomains } = await useOrganization('demo')
+    expect((await setDomains(domains)).status).toBe(200)
+    for (const origins of keys) expect((await makeKey(origins)).status).toBe(200)
+    const [answer] = await app.service.database.asOrg(organizationId, (sql) => sql`select has_one_site()`)
+    expect(answer).toEqual({ has_one_site: expected })
+  })
+})
+
 describe('deleting a site', () => {
   async function useDiscontinued() {
     const organization = await useOrganization('demo')
