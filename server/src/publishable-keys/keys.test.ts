@@ -160,7 +160,8 @@ describe('revealing and revoking', () => {
     await app.request('PATCH', `/publishable-keys/${id}`, { token, body: { name: 'y' } })
     await app.request('DELETE', `/publishable-keys/${id}`, { token })
     end()
-    expect(heard).toEqual([topics.key(id), topics.key(id)])
+    const sites = topics.frames(await app.organization('demo'))
+    expect(heard).toEqual([sites, topics.key(id), sites, topics.key(id), sites])
   })
 
   test('writes an audit row with the actor for every change', async () => {

@@ -834,9 +834,9 @@ describe('changes by an administrator', () => {
   test('revoking a key closes its sockets at once, and no others', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
+    const other = await shop.otherKeysPage()
     const pages = [await shop.page(member), await shop.page(undefined)]
     const guest = await openSocket(shop.local, await shop.ticket())
-    const other = await shop.otherKeysPage()
     await shop.request('DELETE', `/publishable-keys/${shop.keyId}`, { token })
     for (const page of pages) {
       const bye = await page.next('bye')
