@@ -86,3 +86,12 @@ test('a name is exported once, except by an operation, its function and its tool
   })
   expect(repeated).toEqual([])
 })
+
+test('every decision says when it was accepted', () => {
+  const decisions = join(import.meta.dirname, '../../docs/decisions')
+  const isDated = (name: string) =>
+    /^# .+\n\n(Accepted|Superseded by \[.+\]\(.+\),) \d{4}-\d\d-\d\d\b/.test(
+      readFileSync(join(decisions, name), 'utf8'),
+    )
+  expect(readdirSync(decisions).filter((name) => !isDated(name))).toEqual([])
+})
