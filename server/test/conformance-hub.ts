@@ -124,7 +124,7 @@ async function consent(service: Service, who: Consenting): Promise<void> {
   await finishConsent(service, who, visit, { code: searchParams.get('code') ?? '', iss })
 }
 
-function createMemoryKv(): Pick<Kv, 'get' | 'set' | 'setIfAbsent' | 'take' | 'delete'> {
+function createMemoryKv(): Pick<Kv, 'get' | 'set' | 'setIfAbsent' | 'take' | 'delete' | 'count'> {
   const entries = new Map<string, unknown>()
   const get = async <T>(key: string) => entries.get(key) as T | undefined
   return {
@@ -137,5 +137,10 @@ function createMemoryKv(): Pick<Kv, 'get' | 'set' | 'setIfAbsent' | 'take' | 'de
       return value
     },
     delete: async (key) => void entries.delete(key),
+    async count(key) {
+      const count = ((await get<number>(key)) ?? 0) + 1
+      entries.set(key, count)
+      return count
+    },
   }
 }

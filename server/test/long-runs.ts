@@ -14,13 +14,20 @@ export interface LongRun {
 /** Adds a thread with these runs to what an end user of the demo organization has. Returns its ID. */
 export async function addLongRuns(
   app: Pick<HttpService, 'service' | 'organization'>,
-  { sub, origin = pageOrigin, runs }: { sub: string | undefined; origin?: string; runs: readonly LongRun[] },
+  {
+    sub,
+    origin = pageOrigin,
+    frameKey,
+    runs,
+  }: { sub: string | undefined; origin?: string; frameKey?: string; runs: readonly LongRun[] },
 ): Promise<string> {
   const thread = randomUUID()
   await app.service.database.asOrg(await app.organization('demo'), async (sql) => {
     await sql`
-      insert into threads (organization_id, id, end_user_id, origin, first_words, last_position, message_count, last_message_at)
-      select organization_id, ${thread}, id, ${origin}, 'A long conversation', ${runs.length * 2}::int, ${runs.length * 2}::int, now()
+      insert into threads (organization_id, id, end_user_id, origin, frame_key, first_words, last_position,
+        message_count, last_message_at)
+      select organization_id, ${thread}, id, ${origin}, ${frameKey ?? null}, 'A long conversation',
+             ${runs.length * 2}::int, ${runs.length * 2}::int, now()
       from end_users where external_id = ${sub ?? null}`
     for (const [index, { steps, calls, resultLength, argumentsLength = 0, textLength = 10 }] of runs.entries()) {
       const run = randomUUID()

@@ -161,12 +161,9 @@ const german: Record<StringKey, string> = {
   reasonEndsAccess: 'Das beendet den Zugriff des Agenten auf Ihr Konto.',
   reasonInterrupted: 'Dieser Aufruf wurde schon einmal unterbrochen und vielleicht bereits ausgeführt.',
   reasonElsewhere: 'Diese Unterhaltung enthält Text von {from}. Prüfen Sie, was der Agent an {to} sendet.',
-  reasonElsewhereMore:
-    'Diese Unterhaltung enthält Text von {from} und {more} weiteren. Prüfen Sie, was der Agent an {to} sendet.',
+  andMore: '{from} und {more} weiteren',
   reasonChoice:
     'Diese Unterhaltung enthält Text von {from}. Schon welches Werkzeug der Agent nutzt, kann {to} etwas davon verraten.',
-  reasonChoiceMore:
-    'Diese Unterhaltung enthält Text von {from} und {more} weiteren. Schon welches Werkzeug der Agent nutzt, kann {to} etwas davon verraten.',
   alreadyAllowed: 'Diesen Aufruf mit derselben Eingabe haben Sie schon erlaubt.',
   questionInput: 'Eingabe:',
   noInput: 'Keine Eingabe',

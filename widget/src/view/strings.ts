@@ -166,12 +166,9 @@ export const english = {
   reasonEndsAccess: 'This ends the agent’s access to your account.',
   reasonInterrupted: 'This call was interrupted before, and may already have been carried out.',
   reasonElsewhere: 'This conversation contains text from {from}. Check what the agent sends to {to}.',
-  reasonElsewhereMore:
-    'This conversation contains text from {from} and {more} more. Check what the agent sends to {to}.',
+  andMore: '{from} and {more} more',
   reasonChoice:
     'This conversation contains text from {from}. Which tool the agent uses can tell {to} something about it.',
-  reasonChoiceMore:
-    'This conversation contains text from {from} and {more} more. Which tool the agent uses can tell {to} something about it.',
   alreadyAllowed: 'You have already allowed this call with the same input.',
   questionInput: 'Input:',
   noInput: 'No input',

@@ -7,6 +7,7 @@ import {
   type ChatSite,
   choose,
   done,
+  frameKeyOf,
   launcher,
   press,
   question,
@@ -29,7 +30,7 @@ afterAll(() => site.close())
 async function openLongConversation(sub: string): Promise<Page> {
   const page = await site.visit({ sub })
   await launcher(page, 'Open the agent').click()
-  await addConversation(sub, new URL(page.url()).origin)
+  await addConversation(sub, new URL(page.url()).origin, await frameKeyOf(page))
   await press(page, 'Conversations')
   await frameOf(page)
     .getByRole('button', { name: new RegExp(`^${title}`) })
@@ -39,13 +40,15 @@ async function openLongConversation(sub: string): Promise<Page> {
   return page
 }
 
-async function addConversation(sub: string, origin: string): Promise<void> {
+async function addConversation(sub: string, origin: string, frameKey: string): Promise<void> {
   const organization = await site.organization('demo')
   await site.service.database.asOrg(organization, async (sql) => {
     const thread = randomUUID()
     await sql`
-      insert into threads (organization_id, id, end_user_id, origin, title, last_position, message_count, last_message_at)
-      select organization_id, ${thread}, id, ${origin}, ${title}, ${exchanges * 2}::int, ${exchanges * 2}::int, now()
+      insert into threads (organization_id, id, end_user_id, origin, frame_key, title, last_position, message_count,
+        last_message_at)
+      select organization_id, ${thread}, id, ${origin}, ${frameKey}, ${title}, ${exchanges * 2}::int,
+             ${exchanges * 2}::int, now()
       from end_users where external_id = ${sub}`
     await sql`
       with numbered as (select n, gen_random_uuid() as run_id from generate_series(1, ${exchanges}::int) n),
@@ -148,7 +151,8 @@ test('a conversation with 304 long results opens, also after a reload, and the p
   const page = await site.visit({ sub: 'hoarder' })
   await launcher(page, 'Open the agent').click()
   const { origin } = new URL(page.url())
-  await addLongRuns(site, { sub: 'hoarder', origin, runs: [{ steps: 19, calls: 16, resultLength: 16_000 }] })
+  const frameKey = await frameKeyOf(page)
+  await addLongRuns(site, { sub: 'hoarder', origin, frameKey, runs: [{ steps: 19, calls: 16, resultLength: 16_000 }] })
   await press(page, 'Conversations')
   await frameOf(page)
     .getByRole('button', { name: new RegExp(`^${title}`) })

@@ -1,5 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { calculateJwkThumbprint, type JWK } from 'jose'
 import type { Locator, Page } from 'playwright-core'
 import { vi } from 'vitest'
 import { type Delegation, startDelegation } from '../../delegation.ts'
@@ -85,6 +86,17 @@ export async function startChatSite(): Promise<ChatSite> {
     },
   }
 }
+
+/** The thumbprint of the frame's key, which the conversations that begin in it have. */
+export const frameKeyOf = async (page: Page): Promise<string> =>
+  calculateJwkThumbprint(
+    (await page.frames()[1]?.evaluate(`new Promise((resolve) => {
+      indexedDB.open('inlay').onsuccess = ({ target: { result } }) => {
+        result.transaction('inlay').objectStore('inlay').get('inlay').onsuccess = ({ target }) =>
+          resolve(crypto.subtle.exportKey('jwk', target.result.publicKey))
+      }
+    })`)) as JWK,
+  )
 
 export async function startSite(
   inlayUrl: string,

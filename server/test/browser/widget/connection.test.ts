@@ -151,9 +151,7 @@ describe('the publishable key', () => {
     await expect.poll(async () => (await mine.sources()).length).toBe(1)
     const before = await sourceIds(mine)
     const renewed = page.waitForResponse((response) => response.url().endsWith('/pk-ticket'))
-    await adminRequest('PATCH', `/publishable-keys/${(await shopKey()).id}`, {
-      allowed_origins: [app.shopUrl, 'https://x.example.com'],
-    })
+    await adminRequest('PATCH', `/publishable-keys/${(await shopKey()).id}`, { name: 'Example shop' })
     expect((await renewed).status()).toBe(200)
     await page.evaluate(`document.modelContext.registerTool({ name: 'more', description: 'More', execute: () => 1 })`)
     await expect.poll(mine.toolCounts).toEqual([4])

@@ -93,12 +93,12 @@ describe('a panel that stays closed', () => {
   })
 })
 
-test('the whole widget has less than 80 KB, and what the open panel adds at most 61 KB', async () => {
+test('the whole widget has less than 80 KB, and what the open panel adds at most 62 KB', async () => {
   const sizes = ['widget', 'frame', 'german', 'view'].map((name) => {
     const file = new URL(`../../../../widget/dist/${name}.js`, import.meta.url)
     return gzipSync(readFileSync(file), { level: 9 }).length
   })
-  expect(sizes.at(-1)).toBeLessThanOrEqual(61 * 1024)
+  expect(sizes.at(-1)).toBeLessThanOrEqual(62 * 1024)
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(80 * 1024)
 })
 

@@ -145,19 +145,15 @@ export function findStanding(
 
 /** In the panel's language, or as the server says it if its code isn't known here. `explain` says what may change. */
 export function explainReason(part: ToolEntryPart, { say }: Texts): string {
-  const { code, from, more, to, tools } = part.reasonData
+  const { code, more, to, tools } = part.reasonData
   if (code === 'MAY_CHANGE') return ''
   const key = reasons[String(code)]
   if (!key) return plainText(part.reason ?? '')
-  const values = {
-    from: plainText(String(from), 120),
-    more: Number(more),
+  const from = plainText(String(part.reasonData.from), 120)
+  return say(key === 'reasonElsewhere' && tools !== undefined ? 'reasonChoice' : key, {
+    from: Number(more) > 0 ? say('andMore', { from, more: Number(more) }) : from,
     to: plainText(String(to), 120) || titleOf(part),
-  }
-  if (key !== 'reasonElsewhere') return say(key, values)
-  const isMore = values.more > 0
-  if (tools === undefined) return say(isMore ? 'reasonElsewhereMore' : 'reasonElsewhere', values)
-  return say(isMore ? 'reasonChoiceMore' : 'reasonChoice', values)
+  })
 }
 
 const checkAll = (fields: readonly ArgumentField[], changed: ReadonlyMap<string, string>) =>
