@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { type AgentShop, allowVisitors, openElsewhere, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import type { ScriptedModel } from '../../test/scripted-model.ts'
@@ -135,6 +135,26 @@ test('a viewer gets the rows of a run that was continued, or changed, after it h
   changed.rows.resolve(storyOf(changed.run, 'failed'))
   expect(await changed.last).toMatchObject({ status: 'failed' })
   expect(changed.seen.at(-1)).toBe('failed')
+})
+
+test('a viewer gets a change to a run that has ended, also if its rows can’t be read at first', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const feeds = await createFeeds(shop.service)
+  onTestFinished(() => feeds.close())
+  const [run, seen] = [{ id: randomUUID(), feed: randomUUID(), attempt: 1 }, [] as string[]]
+  const viewer = { chunks: () => undefined, rested: ({ status }: { status: string }) => void seen.push(status) }
+  const readLast = vi
+    .fn(async () => storyOf({ ...run, attempt: 2 }, 'failed'))
+    .mockResolvedValueOnce(storyOf(run, 'succeeded'))
+    .mockRejectedValueOnce(new Error('The database doesn’t respond'))
+  await feeds.watch(run.feed, viewer, undefined, readLast).last
+  feeds.changed(run)
+  await vi.waitFor(() => expect(readLast).toHaveBeenCalledTimes(2))
+  await vi.waitFor(() => {
+    vi.advanceTimersToNextTimer()
+    expect(seen).toEqual(['succeeded', 'failed'])
+  })
 })
 
 test('a viewer who may not see the thread gets nothing of a run that ends meanwhile', async () => {

@@ -242,7 +242,10 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     showLast(viewing).catch((error) => {
       // The thread was deleted, or is no longer the viewer's.
       if (error instanceof Failure && error.envelope.status === 404) tellGone(viewing)
-      else service.log.warn({ err: error }, 'Could not read a run for its viewers')
+      else {
+        service.log.warn({ err: error }, 'Could not read a run for its viewers; trying again soon')
+        viewing.isResting = false
+      }
     })
 
   function tellGone(viewing: Viewing): void {
