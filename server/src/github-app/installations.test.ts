@@ -229,6 +229,19 @@ describe('an installation', () => {
     expect(await installationOf('demo')).toBeNull()
   })
 
+  test('that GitHub replaced isn’t followed, because the new one may be another organization’s', async () => {
+    await install(demo, 'demo', 'acme')
+    await connect('acme/playbook')
+    const lastSync = async () => (await ask('GET', 'repository')).body.repository.last_sync
+    await expect.poll(lastSync).toMatchObject({ status: 'succeeded' })
+    platform.installations.clear()
+    await install(other, 'other', 'acme')
+    await ask('POST', 'sync')
+    await expect
+      .poll(lastSync)
+      .toMatchObject({ status: 'failed', problem: expect.stringContaining('or the app has no access to it') })
+  })
+
   test('replaces the former one, whose repository is disconnected', async () => {
     await install(demo, 'demo', 'acme')
     await connect('acme/playbook')
