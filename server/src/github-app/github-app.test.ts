@@ -295,7 +295,9 @@ describe('the way back from GitHub', () => {
     if (!isCode) github.fail(/conversions/, given as Failing)
     const response = await comeBack(isCode ? given : github.register(manifest, 'acme'), state)
     expect(response.status).toBe(400)
-    expect(await text(response)).toContain(problem)
+    const shown = await text(response)
+    expect(shown).toContain(problem)
+    expect(shown, 'one full stop before the advice').not.toContain('..')
     expect(await get()).toEqual(notConfigured)
   })
 
