@@ -170,6 +170,23 @@ describe('with an end user who states the address of a member', () => {
     expect(await stored(shop)).toEqual([])
   })
 
+  test('they are neither exported nor erased with an end user whose verified address the member merely states', async () => {
+    const shop = await useShop()
+    await keepFor(shop, 30)
+    const token = await shop.tokenFor('member@demo.test', 'demo')
+    await shop.request('POST', `/publishable-keys/${shop.keyId}/preview`, { token })
+    await shop.service.database.asService(
+      (sql) => sql`update users set email_verified = false where email = 'member@demo.test'`,
+    )
+    const { userId } = await shop.exchange(member)
+    const { call } = await shop.caller('member@demo.test')
+    await call('nothing', { mine: 1 }).catch(() => undefined)
+    await shop.service.toolCalls.flush()
+    expect(await contentsOf(shop, userId)).toEqual([])
+    await erase(shop, userId)
+    expect((await read(shop)).body).toMatchObject({ arguments: '{"mine":1}' })
+  })
+
   test('end users with the same address have their own contents only', async () => {
     const shop = await useShop()
     await keepFor(shop, 30)
