@@ -170,4 +170,26 @@ describe('erasing', () => {
     expect(again, 'a returning user becomes a new end user, although the token was cached').not.toBe(id)
     expect((await app.request('GET', `/usage/end-users/${again}/stats`, { token })).body.total_requests).toBe(0)
   })
+
+  test('deletes refusals that name the end user, also those that weren’t written yet', async () => {
+    const { activity, database } = app.service
+    const demo = await app.organization('demo')
+    const id = randomUUID()
+    await database.asOrg(
+      demo,
+      (sql) => sql`
+        insert into end_users (organization_id, id, external_id, email)
+        values (${demo}, ${id}, 'refused', 'Refused@example.com')`,
+    )
+    const refuse = (seen: string) =>
+      activity.refused(demo, { surface: 'id_token', step: 'directory', code: 'ID_TOKEN_REFUSED', message: '', seen })
+    refuse('other@example.com')
+    refuse('refused')
+    await activity.flush()
+    refuse('refused@example.com')
+    expect((await app.request('DELETE', `/end-users/${id}`, { token })).status).toBe(200)
+    await activity.flush()
+    const rows = await database.asOrg(demo, (sql) => sql`select seen from refusals`)
+    expect(rows).toEqual([{ seen: 'other@example.com' }])
+  })
 })
