@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type LocalGithub, startGithub } from '../../test/github.ts'
 import { startTestService, type TestResponse, type TestService } from '../../test/harness.ts'
 import { saveApp } from './github-app.ts'
@@ -485,8 +485,11 @@ describe('a sync', () => {
         set due_at = now(), lease_epoch = lease_epoch + 1, leased_until = now() + interval '1 minute'`,
     )
     const before = github.asked.length
-    const other = createCodeSync(app.service)
-    app.service.codeSync.wake()
+    // As if it had listed what is due just before that.
+    const due = [{ organization_id: id }]
+    const late = { ...app.service.database, asSyncer: async () => due.splice(0) as never }
+    const other = createCodeSync({ ...app.service, database: late })
+    await expect.poll(() => due).toEqual([])
     await other.close()
     expect((await connection()).state).toBe('syncing')
     expect(github.asked.length, 'nobody else syncs').toBe(before)
@@ -514,6 +517,27 @@ describe('a sync', () => {
         and created_at > (select connected_at from github_repositories)`,
     )
     expect(audit?.count).toBe(1)
+  })
+
+  test('writes nothing if another node has its lease by then', async () => {
+    await connectAndSync()
+    github.push(repository, { 'skills/new/SKILL.md': skill('new') })
+    const { database } = app.service
+    const { asOrg } = database
+    onTestFinished(() => {
+      database.asOrg = asOrg
+    })
+    let hasEnded = false
+    database.asOrg = async (organizationId, work) => {
+      if (!String(work).includes('applySyncedFiles')) return asOrg(organizationId, work)
+      await asOrg(organizationId, (sql) => sql`update github_repositories set lease_epoch = lease_epoch + 1`)
+      return asOrg(organizationId, work).finally(() => {
+        hasEnded = true
+      })
+    }
+    await request('POST', '/org-github-apps/sync')
+    await expect.poll(() => hasEnded).toBe(true)
+    expect(Object.keys(await skills())).toEqual(['refund', 'returns'])
   })
 
   test('writes audit events', async () => {
