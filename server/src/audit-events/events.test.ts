@@ -303,6 +303,14 @@ describe('the verification', () => {
     if (after !== undefined) expect(broken_at).toBe(length + after)
   })
 
+  test('shows immediately that the last verified event was deleted, also if others are newer', async () => {
+    const { app, add, tamper, verification, length } = await makeVictim()
+    vi.spyOn(app.service.auditVerifier, 'ask').mockReturnValue()
+    await add('newer')
+    await tamper(`delete from audit_events where sequence = ${length}`)
+    expect(await verification()).toMatchObject({ status: 'broken', broken_at: length, newer_events: 1 })
+  })
+
   test.each([
     ['edited', `update audit_events set actor = 'mallory' where sequence = 3`, 3],
     [
@@ -316,8 +324,10 @@ describe('the verification', () => {
     const { app, tamper, verification, verified } = await makeVictim()
     const { verified_at } = await verified()
     await tamper(`alter table audit_events drop constraint audit_events_pkey; ${statement}`)
+    const ask = vi.spyOn(app.service.auditVerifier, 'ask')
     app.clock.now += 59_999
     expect((await verification()).status, 'recently verified events are not read again').toBe('intact')
+    expect(ask).not.toHaveBeenCalled()
     app.clock.now += 1
     await vi.waitFor(async () => expect(await verification()).toMatchObject({ status: 'broken', broken_at }))
     expect(Date.parse((await verification()).verified_at)).toBe(Date.parse(verified_at) + 60_000)
