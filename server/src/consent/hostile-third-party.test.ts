@@ -266,7 +266,7 @@ describe('after the member has connected', () => {
     third.resource = { authorization_servers: [other.url] }
     await expire()
     await expect(callTool()).rejects.toMatchObject({ envelope: { data: { step: 'consent' } } })
-    await connect(undefined, 'Reconnect')
+    await connect((back) => back.searchParams.set('iss', other.url), 'Reconnect')
     expect(other.redeemed).toEqual([])
   })
 
