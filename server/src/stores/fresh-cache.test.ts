@@ -186,7 +186,7 @@ test('a change drops exactly the values that depend on it, also after others wer
         for (const key of ['a', 'b', 'c', 'd', 'e']) if (!entries.has(key)) expect(cache.get(key)).toBeUndefined()
       }
     }),
-    { numRuns: 500 },
+    { numRuns: 500, examples: [[[{ load: 'a', topics: ['x'] }, 'wait', { load: 'a', topics: [] }, { change: 'x' }]]] },
   )
 })
 
