@@ -4,7 +4,7 @@ import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { newId } from '../lib/ids.ts'
 import { createLog } from '../lib/log.ts'
 import { openLocalBus } from './bus.ts'
-import { type Changes, openChanges } from './changes.ts'
+import { announceAll, type Changes, openChanges } from './changes.ts'
 import { connectRedis, openRedisBus } from './redis.ts'
 
 const { redisUrl } = inject('engines')
@@ -40,6 +40,15 @@ test('a failing watcher affects neither the other watchers nor the caller', asyn
   const heard = listen(changes)
   changes.announce('user:1')
   expect(heard).toEqual(['user:1'])
+})
+
+test('any number of changes is announced in messages of at most 500', async () => {
+  const messages: string[][] = []
+  const changes = { announce: (...topics: string[]) => void messages.push(topics) } as Changes
+  const topics = Array.from({ length: 1_200 }, (_, number) => `user:${number}`)
+  announceAll(changes, topics)
+  expect(messages.map(({ length }) => length)).toEqual([500, 500, 200])
+  expect(messages.flat()).toEqual(topics)
 })
 
 test('an ended watch receives nothing', async () => {
