@@ -400,6 +400,18 @@ describe('limits', () => {
     await neighbour.settled()
   })
 
+  test.each<[string, ClientMessageInput[]]>([
+    ['many definitions', [...Array(8).fill(many(maxTools)), many(300)]],
+    ['many bytes', [...Array(4).fill(messageOf(maxMessageBytes)), messageOf(300 * 1024)]],
+  ])('a page that sends %s is read more slowly', async (_, messages) => {
+    const page = await shop.page(undefined)
+    const before = performance.now()
+    for (const message of [...messages, { type: 'ping' } as const]) page.send(message)
+    const answers = () => [...page.unread('pong'), ...page.unread('tools/accepted')]
+    await expect.poll(answers).toHaveLength(messages.length + 1)
+    expect(performance.now() - before).toBeGreaterThan(1_000)
+  })
+
   test('tools in several messages count together', async () => {
     const page = await shop.page(undefined)
     page.send(many(maxTools))
@@ -834,6 +846,7 @@ describe('changes by an administrator', () => {
   test('revoking a key closes its sockets at once, and no others', async () => {
     const shop = await useShop()
     const token = await shop.tokenFor('admin@demo.test', 'demo')
+    // First, because a key for other origins ends what unconfirmed pages were shown.
     const other = await shop.otherKeysPage()
     const pages = [await shop.page(member), await shop.page(undefined)]
     const guest = await openSocket(shop.local, await shop.ticket())
@@ -904,6 +917,9 @@ describe('changes by an administrator', () => {
       expect(reason).toBe('The server’s memory for tool definitions is full. Try again later.')
     const { refusals } = (await shop.request('GET', '/diagnostics/refusals', { token })).body
     expect(refusals).toMatchObject([{ step: 'definitions', code: 'OVER_LIMIT' }])
+    const user = await shop.page(member)
+    user.send({ type: 'tools/list', tools: [large(-2)] })
+    expect((await user.next('tools/accepted')).refused, 'a user has what visitors can’t take').toEqual([])
     pages[0]?.send({ type: 'bye' })
     await pages[0]?.closed
     pages.at(-1)?.send({ type: 'tools/changed', set: [large(-1)] })
