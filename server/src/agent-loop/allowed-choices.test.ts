@@ -103,12 +103,22 @@ test('one answer lets the tools of the origin that only read run, and nothing el
   expect(ran).toEqual(['status_1', 'status_0'])
 })
 
-test('one answer for a tool lets this tool run, and no other', async () => {
-  const { chat, ran } = await converse([{ name: 'beep' }], [{ name: 'beep' }], [{ name: 'status_0' }])
+test.each(['beep', 'status_1'])('one answer for the tool %s lets this tool run, and no other', async (name) => {
+  const { chat, ran } = await converse([{ name }], [{ name }], [{ name: 'status_0' }])
   const run = await chat.say('Hello')
   await answer(chat, run, 0, { always: true })
-  await asks(chat, run, 2)
-  expect(ran).toEqual(['beep', 'beep'])
+  const { calls } = await chat.until(run, ({ calls, end }) => calls.length === 3 && end !== undefined)
+  expect(calls.map(({ question }) => question !== undefined)).toEqual([true, false, true])
+  expect(ran).toEqual([name, name])
+})
+
+test('an answer that adds arguments covers no later call without them', async () => {
+  const { chat, ran } = await converse([{ name: 'status_1' }], [{ name: 'status_1' }])
+  const run = await chat.say('Hello')
+  await answer(chat, run, 0, { ...forOrigin, edited_args: { q: 'mine' } })
+  const { calls } = await chat.until(run, ({ calls, end }) => calls.length === 2 && end !== undefined)
+  expect(calls.map(({ question }) => question !== undefined)).toEqual([true, true])
+  expect(ran).toEqual(['status_1'])
 })
 
 test('one answer also answers the open questions that it covers', async () => {

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../test/agent-shop.ts'
 import { openChat } from '../../test/chat.ts'
 import { offer, type Page, pageOrigin } from '../../test/page.ts'
 import type { Script, ScriptedModel } from '../../test/scripted-model.ts'
 import { member, type Person } from '../../test/shop.ts'
+import { Turns } from '../lib/shares/fair-queue.ts'
 import { countTokens } from '../models/tokens/tokenizer.ts'
 
 let shop: AgentShop
@@ -53,6 +54,28 @@ async function offerReading(page: Page, name: string): Promise<void> {
 }
 
 describe('a run', () => {
+  test('waits for the turn of its organization before the model is asked', async () => {
+    const { chat } = await converse(() => ({ text: ['Hi'] }))
+    const { enter } = Turns.prototype
+    const entering = vi.spyOn(Turns.prototype, 'enter')
+    onTestFinished(() => entering.mockRestore())
+    await rows((sql) => sql`select`)
+    const ofConnections = new Set(entering.mock.contexts)
+    const { until, release } = hold()
+    const held: string[] = []
+    entering.mockImplementation(function (this: Turns, lane) {
+      const turn = enter.call(this, lane)
+      if (ofConnections.has(this)) return turn
+      held.push(lane)
+      return until.then(() => turn)
+    })
+    const run = await chat.say('Hello')
+    expect(held).toEqual([shop.demo])
+    expect(model.requests).toEqual([])
+    release()
+    await chat.rest(run, 'succeeded')
+  })
+
   test('streams the answer, stores it, and is charged once with what the model reported', async () => {
     const { chat } = await converse(() => ({ text: ['Hel', 'lo ', 'you'] }))
     const run = await chat.say('Hi')

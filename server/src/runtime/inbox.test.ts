@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { TicketHolder } from '../tickets/signed-tickets.ts'
 import { Inbox, messageRates } from './inbox.ts'
 import { RuntimeSocket } from './socket.ts'
@@ -61,6 +61,22 @@ test('leaves the rest of many messages to later turns, in order, so that other w
   }
   expect(seen).toEqual([4, 8, 12, 16, 20])
   expect(handled).toEqual(letters('', 20))
+})
+
+test('doesn’t read a socket further while messages of it wait', async () => {
+  const { send, handled } = useInbox()
+  const socket = open('a', 'user')
+  const [pause, resume] = [vi.spyOn(socket, 'pause'), vi.spyOn(socket, 'resume')]
+  const calls = () => [pause.mock.calls.length, resume.mock.calls.length]
+  send(socket, ...letters('', 4))
+  expect(calls()).toEqual([0, 0])
+  send(socket, ...letters('', 6))
+  expect(calls()).toEqual([1, 0])
+  while (handled.length < 10) {
+    expect(calls()).toEqual([1, 0])
+    await nextTurn()
+  }
+  expect(calls()).toEqual([1, 1])
 })
 
 test('lets organizations and their visitors take turns, however many sockets one of them has', async () => {
