@@ -266,6 +266,46 @@ test('what the model has written stays, also if those who clear up after a user 
   expect(await recordOf(open.thread)).toEqual(endedRun)
 })
 
+test('a run whose key is revoked while the run is stored ends before the model is asked', async () => {
+  const key = await makeKey()
+  const token = await signIn(key, someone())
+  const thread = newId()
+  const { database, heldAccess } = shop.service
+  const { asHolder } = database
+  const storing = vi.spyOn(database, 'asHolder').mockImplementation(async (holder, work) => {
+    const result = await asHolder(holder, work)
+    const [stored] = await read((sql) => sql`select from runs where thread_id = ${thread}`)
+    if (!stored) return result
+    storing.mockRestore()
+    const before = heldAccess.changeCount()
+    const looking = vi.spyOn(database, 'asOrg')
+    await asAdmin('DELETE', `/publishable-keys/${key.id}`)
+    await vi.waitFor(() => expect(heldAccess.changeCount()).toBeGreaterThan(before))
+    // Until what was held by then has been looked up, and ended.
+    await Promise.allSettled(looking.mock.results.map(({ value }) => value))
+    looking.mockRestore()
+    return result
+  })
+  onTestFinished(() => storing.mockRestore())
+  const asked = shop.model.requests.length
+  const response = await fetch(`${shop.local}/ag-ui`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      threadId: thread,
+      runId: 'run-1',
+      messages: [{ id: randomUUID(), role: 'user', content: 'Hi' }],
+      tools: [],
+      context: [],
+    }),
+  })
+  expect(response.status).toBe(401)
+  const ended = () =>
+    read((sql) => sql`select from runs where thread_id = ${thread} and error->>'code' = 'ACCESS_ENDED'`)
+  await vi.waitFor(async () => expect((await ended()).length + shop.model.requests.length).toBeGreaterThan(asked))
+  expect(shop.model.requests).toHaveLength(asked)
+})
+
 test('a request whose key is revoked while its body is still being sent is refused, and the model isn’t asked', async () => {
   const key = await makeKey()
   const token = await signIn(key, undefined)

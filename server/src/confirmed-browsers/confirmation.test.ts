@@ -164,6 +164,17 @@ describe('a frame’s proof of its key', () => {
     expect(await holderOf(ticket), 'a new proof').toBe(key.thumbprint)
   })
 
+  test('from a clock that is ahead counts once too, as long as it is accepted', async () => {
+    const [user, key] = [someone(), await newKey()]
+    const idToken = await idTokenOf(user)
+    const headers = await key.headers(idToken, { claims: { iat: Math.floor(shop.clock.now / 1000) + 55 } })
+    expect(await holderOf((await exchange(user, headers, idToken)).ticket)).toBe(key.thumbprint)
+    shop.pass(110_000)
+    const { ticket } = await exchange(user, headers, idToken)
+    shop.pass(15_000)
+    expect(await holderOf(ticket)).toBeUndefined()
+  })
+
   test('makes the server store nothing, and never keeps other frames of the user from their own', async () => {
     const [user, key] = [someone(), await newKey()]
     const idToken = await idTokenOf(user)

@@ -103,6 +103,22 @@ test('a user whose browser keeps nothing in frames chats, and confirms it again,
   await second
 })
 
+test('the window takes no request from a page of another site that opens it', async () => {
+  const page = await visitShop(app.shopUrl, 'Demo Member')
+  const opened = page.waitForEvent('popup')
+  await page.evaluate(`window.opened = window.open('${app.url}/embed/confirm')`)
+  const popup = await opened
+  await popup.getByText('One moment').waitFor()
+  const sent: string[] = []
+  popup.on('request', (request) => sent.push(request.method()))
+  const told = popup.evaluate(`new Promise((resolve) => addEventListener('message', ({ data }) => resolve(data)))`)
+  await page.evaluate(`setInterval(() => opened.postMessage({ request: 'x' }, '*'), 50)`)
+  expect(await told).toEqual({ request: 'x' })
+  // Requests are sent in order.
+  await popup.evaluate(`fetch('/embed/confirm.js').then(() => undefined)`)
+  expect(sent).toEqual(['GET'])
+})
+
 test('a user whose browser opens no windows is told so, and uses the rest', async () => {
   const page = await visitShop(app.shopUrl, 'Demo Member', { initScript: 'window.open = () => null' })
   const assistant = await useAssistant(app, 'member@demo.test')
