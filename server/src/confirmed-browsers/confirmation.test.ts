@@ -360,7 +360,7 @@ describe('a confirmation ends', () => {
   const sql = <Row>(work: Parameters<typeof shop.service.database.asOrg<Row[]>>[1]) =>
     shop.organization('demo').then((id) => shop.service.database.asOrg(id, work))
 
-  const ends: [string, (userId: string) => Promise<unknown>][] = [
+  const ends: [string, (userId: string, email: string) => Promise<unknown>][] = [
     [
       'when an administrator removes the browser',
       async (userId) => {
@@ -389,14 +389,22 @@ describe('a confirmation ends', () => {
         shop.clock.now -= recheckMs
       },
     ],
+    [
+      'when a directory deactivates the user',
+      async (_, email) => {
+        const directory = await connectDirectory(shop)
+        await directory.deactivate(await directory.addUser(email))
+      },
+    ],
     ['when the user is erased', (userId) => shop.request('DELETE', `/end-users/${userId}`, { token: admin })],
   ]
 
   test.each(ends)('%s, and with it the open frame’s session', async (_, end) => {
-    const [user, key] = [someone(), await newKey()]
-    const { page, userId } = await openFrame(user, key)
+    const email = `${randomUUID()}@demo.test`
+    const user = { ...someone(), email, email_verified: true }
+    const { page, userId } = await openFrame(user, await newKey())
     await confirm(user, page)
-    await end(userId)
+    await end(userId, email)
     await page.closed
     const [left] = await sql<{ count: number }>(
       (run) =>

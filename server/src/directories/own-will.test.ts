@@ -84,6 +84,18 @@ describe('an address in a domain that the organization hasn’t proven', () => {
     expect((await app.request('GET', '/publishable-keys', { token: await ann.token(demo) })).status).toBe(403)
   })
 
+  test('is invited also if the organization has added its domain, but not proven it', async () => {
+    await app.service.database.asOrg(
+      demo,
+      (sql) => sql`
+        insert into sign_in_domains (organization_id, id, domain, token)
+        values (current_organization(), ${randomUUID()}, 'pending.example', 'pending')`,
+    )
+    const ann = await addAccount(newEmail('pending.example'))
+    await enlist(ann.email)
+    expect([await roleOf(ann.email), await invitationTo(ann.email)]).toEqual([undefined, expect.anything()])
+  })
+
   test('looks the same to the tenant and its directory, whether or not it has an account', async () => {
     const known = await addAccount(newEmail())
     const seen = []
@@ -169,6 +181,9 @@ describe('an address in a domain that the organization hasn’t proven', () => {
     await end(ann)
     await enlist(ann.email, 'admin', id)
     expect(await invitationTo(ann.email)).toBeUndefined()
+    const renamed = newEmail()
+    await directory.patch(`/Users/${id}`, { op: 'replace', value: { userName: renamed } })
+    expect(await invitationTo(renamed), 'nor under another address').toBeUndefined()
   })
 })
 

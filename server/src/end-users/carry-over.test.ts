@@ -135,12 +135,14 @@ describe('after a change of the provider', () => {
     const shy = await come(former, 's-1', 'shy@acme.example')
     const twins = [await come(former, 't-1', 'twin@acme.example'), await come(former, 't-2', 'twin@acme.example')]
     const absent = await come(former, 'absent')
+    await come(former, 'k-1', 'mi\u212ae@acme.example')
     await trust(current)
     const arrived = [
       await come(current, 'ann', 'ann@acme.example'),
       await come(current, 'unsure', 'unsure@acme.example'),
       await come(current, 'shy', 'shy@acme.example', false),
       await come(current, 'twin', 'twin@acme.example'),
+      await come(current, 'mike', 'mike@acme.example'),
     ]
     const answer = await carryOver({ by: 'email' })
     expect(answer).toMatchObject({ carried_over: 1, merged: 1, conflict_count: 4, is_complete: true })

@@ -116,6 +116,31 @@ describe('deleting an organization', () => {
     expect(left).not.toContain('new@demo.test')
   })
 
+  test('ends the memberships of its single sign-on accounts in other organizations, and records that there', async () => {
+    const app = await useTestService()
+    const [demo, other] = [await app.organization('demo'), await app.organization('other')]
+    const [user, email] = [randomUUID(), 'ann@acme.example']
+    await app.service.database.asService(
+      (sql) => sql`
+        insert into users (id, issuer, subject, email, email_verified, name)
+        values (${user}, ${`org:${demo}:https://sso.example.com`}, 'ann', ${email}, true, 'Ann')`,
+    )
+    await app.service.database.asOrg(
+      other,
+      (sql) => sql`
+        insert into members (organization_id, id, user_id, role)
+        values (current_organization(), ${randomUUID()}, ${user}, 'member')`,
+    )
+    await remove(app)
+    const left = await app.service.database.asOrg(other, (sql) =>
+      Promise.all([
+        sql`select from members where user_id = ${user}`,
+        sql`select actor, action from audit_events where data ->> 'email' = ${email}`,
+      ]),
+    )
+    expect(left).toEqual([[], [{ actor: 'inlay', action: 'member.removed' }]])
+  })
+
   test('needs its slug', async () => {
     const app = await useTestService()
     for (const slug of ['other', 'Demo', ''])

@@ -35,8 +35,19 @@ describe('a user whom the directory', () => {
       (directory, id) => directory.send('PUT', `/Users/${id}`, { userName: 'member@demo.test', active: 'False' }),
     ],
     [
+      'replaces as inactive, under another address',
+      (directory, id) => directory.send('PUT', `/Users/${id}`, { userName: 'renamed@demo.test', active: false }),
+    ],
+    [
       'renames',
       (directory, id) => directory.patch(`/Users/${id}`, { op: 'replace', value: { userName: 'renamed@demo.test' } }),
+    ],
+    [
+      'renames and then deletes',
+      async (directory, id) => {
+        await directory.patch(`/Users/${id}`, { op: 'replace', value: { userName: 'renamed@demo.test' } })
+        return directory.send('DELETE', `/Users/${id}`)
+      },
     ],
   ])('%s gets no ticket with that verified address, and loses open pages and held identities', async (_, leave) => {
     const { directory, organizationId } = await newShop()
@@ -77,6 +88,15 @@ describe('a user whom the directory', () => {
     await directory.addUser('member@demo.test', { active: false })
     expect(await page.closed).toMatchObject({ code: 4403 })
     await refusedTicket()
+  })
+
+  test('deactivates in an international domain gets no ticket, however the domain is spelled', async () => {
+    const { directory } = await newShop()
+    await directory.addUser('ann@Bücher.example', { active: false })
+    for (const domain of ['bücher.example', 'BÜCHER.example', 'xn--bcher-kva.example']) {
+      const ann = { sub: 'ann', email: `ann@${domain}`, email_verified: true }
+      await expect(shop.exchange(ann), domain).rejects.toThrow('INVALID_TOKEN')
+    }
   })
 
   test('never had keeps access, whatever other organizations’ directories say', async () => {

@@ -457,6 +457,20 @@ describe('roles', () => {
     expect(await organizationsOf(user.id)).toEqual([])
   })
 
+  test('wait for the user with the address, however its international domain is spelled, and for no look-alike', async () => {
+    await proveDomains(app, await app.organization('demo'), 'xn--bcher-kva.example')
+    const name = `mike-${randomUUID()}`
+    const group = await directory.addGroup('Staff', [await directory.addUser(`${name}@Bücher.example`)])
+    await directory.mapGroup(group, 'admin')
+    const rolesAfterSignIn = async (email: string) => {
+      const identity = { issuer: 'https://idp.example', subject: email, email, email_verified: true }
+      const { id } = await signIn(app.service, { ...identity, name: 'Mike', avatar_url: '' })
+      return app.service.database.asUser(id, (sql) => sql`select role from members where user_id = ${id}`)
+    }
+    expect(await rolesAfterSignIn(`${name.replace('k', '\u212a')}@bücher.example`)).toEqual([])
+    expect(await rolesAfterSignIn(`${name}@BÜCHER.example`)).toEqual([{ role: 'admin' }])
+  })
+
   test('apply to an account that exists, and replace an invitation', async () => {
     const email = newName()
     const user = await signIn(app.service, {

@@ -594,14 +594,33 @@ test('a database with international domains gets their addresses in the form in 
       [`ánn@${domain}`],
     )
   }
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const [id, directoryId] = [newId(), newId()]
+  await database.asOrg(id, async (sql) => {
+    await sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`
+    await sql`insert into directories (organization_id, id, name, type, domain) values (${id}, ${directoryId}, 'Okta', 'okta', 'a.example')`
+    for (const email of domains.map((domain) => `ánn@${domain}`)) {
+      await sql`
+        insert into directory_users (organization_id, directory_id, id, user_name, email, name, active)
+        values (${id}, ${directoryId}, ${newId()}, ${email}, ${email}, 'Ann', true)`
+      await sql`insert into directory_leavers (organization_id, email) values (${id}, ${email})`
+      await sql`insert into end_users (organization_id, id, external_id, email) values (${id}, ${newId()}, ${email}, ${email})`
+    }
+  })
   await migrate(owner, secrets)
   const { rows } = await client.query('select subject, email from users order by id')
-  expect(rows).toEqual(
-    domains.map((domain) => {
-      const email = canonicalEmail(`ánn@${domain}`)
-      return { subject: email, email }
-    }),
+  const emails = domains.map((domain) => canonicalEmail(`ánn@${domain}`))
+  expect(rows).toEqual(emails.map((email) => ({ subject: email, email })))
+  const ofOrganization = await database.asOrg(id, (sql) =>
+    Promise.all([
+      sql<{ email: string }>`select email from directory_users`,
+      sql<{ email: string }>`select email from directory_leavers`,
+      sql<{ email: string }>`select email from end_users`,
+    ]),
   )
+  for (const found of ofOrganization) expect(found.map(({ email }) => email).toSorted()).toEqual(emails.toSorted())
 })
 
 test('a database without issuers gives end users and connectors the one that is configured', async () => {
@@ -702,6 +721,13 @@ test('a database with members whom a directory added notes whom outside of its p
   await addUser('both@elsewhere.example', { byDirectory: 'member', byHand: 'member' })
   await addUser('back@elsewhere.example', { byDirectory: null, byHand: null })
   await addUser('left@elsewhere.example')
+  await addUser('joined@acme.example')
+  await database.asOrg(
+    id,
+    (sql) => sql`
+      insert into sign_in_joins (organization_id, user_id)
+      select ${id}, id from users where email in ('joined@acme.example', 'own@acme.example')`,
+  )
   const past: [actor: string, action: string, email: string][] = [
     ['left@elsewhere.example', 'member.left', 'left@elsewhere.example'],
     ['admin@acme.example', 'member.removed', 'removed@elsewhere.example'],
@@ -719,6 +745,7 @@ test('a database with members whom a directory added notes whom outside of its p
   expect(due).toEqual([{ email: 'added@elsewhere.example' }, { email: 'added@pending.example' }])
   expect(former).toEqual([
     { email: 'gone@acme.example', ended_by: 'directory' },
+    { email: 'joined@acme.example', ended_by: 'administrator' },
     { email: 'left@elsewhere.example', ended_by: 'member' },
     { email: 'removed@elsewhere.example', ended_by: 'administrator' },
   ])
