@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService } from '../../test/harness.ts'
 import { connectDirectory, proveDomains, type ScimClient, scimClient } from '../../test/scim.ts'
+import { selectDeprovisioned } from '../directories/deprovisioned.ts'
 import { scimRate } from './endpoint.ts'
 import { scimLimits } from './resources.ts'
 import { enterpriseSchema, errorSchema } from './schemas.ts'
@@ -148,6 +149,9 @@ describe('a request', () => {
       status: 200,
       body: { userName: 'bob@a.example', active: false },
     })
+    const ofBob = ['bob@a.example', 'renamed@a.example']
+    const closed = await app.service.database.asOrg(organizationId, (sql) => selectDeprovisioned(sql, ofBob))
+    expect(closed, 'both addresses lose access').toEqual(ofBob.map((email) => ({ email })))
     expect((await own.send('DELETE', `/Users/${cleo}`)).status).toBe(204)
     expect(await rolesOf()).toEqual(['ada@a.example inactive', 'bob@a.example inactive'])
     const refused = [
