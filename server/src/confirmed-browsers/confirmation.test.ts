@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { closeCodes } from '@inlay/protocol'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openChat } from '../../test/chat.ts'
 import { confirmFrame, createFrameKey, type FrameKey, type ProofChanges } from '../../test/frames.ts'
@@ -360,7 +361,7 @@ describe('a confirmation ends', () => {
   const sql = <Row>(work: Parameters<typeof shop.service.database.asOrg<Row[]>>[1]) =>
     shop.organization('demo').then((id) => shop.service.database.asOrg(id, work))
 
-  const ends: [string, (userId: string, email: string) => Promise<unknown>][] = [
+  const ends: [string, (userId: string, email: string, page: Page) => Promise<unknown>][] = [
     [
       'when an administrator removes the browser',
       async (userId) => {
@@ -383,9 +384,13 @@ describe('a confirmation ends', () => {
     ],
     [
       'by itself, without a message',
-      async (userId) => {
+      async (userId, _, page) => {
         await sql((run) => run`update confirmed_browsers set expires_at = now() where end_user_id = ${userId}`)
-        shop.pass(recheckMs)
+        // A page that is silent for 25 seconds would be dropped anyway.
+        for (const milliseconds of [20_000, recheckMs - 20_000]) {
+          await page.settled()
+          shop.pass(milliseconds)
+        }
         shop.clock.now -= recheckMs
       },
     ],
@@ -404,8 +409,8 @@ describe('a confirmation ends', () => {
     const user = { ...someone(), email, email_verified: true }
     const { page, userId } = await openFrame(user, await newKey())
     await confirm(user, page)
-    await end(userId, email)
-    await page.closed
+    await end(userId, email, page)
+    expect((await page.closed).code).not.toBe(closeCodes.normal)
     const [left] = await sql<{ count: number }>(
       (run) =>
         run`select count(*) as count from confirmed_browsers where end_user_id = ${userId} and expires_at > now()`,
