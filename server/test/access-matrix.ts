@@ -30,7 +30,11 @@ export const membershipEnds = [
   'a rename and a later deactivation',
   'deletion of the organization',
 ] as const
-export const signOnEnds = ['removal of the sign-in provider', 'removal of the domain', 'the end of the plan'] as const
+export const signOnEnds = [
+  'removal of the organization’s provider',
+  'removal of the domain',
+  'the end of single sign-on in the plan',
+] as const
 
 const ownSignIn = 'They don’t sign in at the organization’s provider.'
 
@@ -75,7 +79,7 @@ const noPassword = { 'a password reset': 'Their password is the provider’s.' }
 const ofSignIn = {
   'deletion of the service account': noAccount,
   'a new key': noAccount,
-  'its expiry': 'The client renews its tokens until another end.',
+  'its expiry': 'Clients renew their tokens until something else ends the sign-in.',
 }
 
 const callers: Table = {

@@ -220,14 +220,14 @@ const ends: Record<End, (organization: Organization, user: User) => Promise<unkn
     const token = await tokenOf(by.id, id)
     return app.request('POST', '/organizations/current/delete', { token, body: { slug } })
   },
-  async 'removal of the sign-in provider'({ request }) {
+  async 'removal of the organization’s provider'({ request }) {
     return request('DELETE', '/organizations/current/sign-in')
   },
   async 'removal of the domain'({ request }) {
     const { domains } = await request('GET', '/organizations/current/sign-in')
     return request('DELETE', `/organizations/current/sign-in/domains/${domains[0].id}`)
   },
-  async 'the end of the plan'({ id }) {
+  async 'the end of single sign-on in the plan'({ id }) {
     await app.service.database.asOrg(id, (sql) => sql`update organizations set plan_id = 'free'`)
     return endLapsedPlans(app.service)
   },
@@ -280,9 +280,11 @@ for (const [way, end] of cellsOf(table)) {
 
     await ends[end as End](organization, user)
 
-    const isSessionEnd = ['removal of the sign-in provider', 'removal of the domain', 'the end of the plan'].includes(
-      end,
-    )
+    const isSessionEnd = [
+      'removal of the organization’s provider',
+      'removal of the domain',
+      'the end of single sign-on in the plan',
+    ].includes(end)
     if (isSessionEnd) {
       expect(await generationOf(user)).toBe((generation ?? 0) + 1)
       expect(await singleSignOn(organization, user.email)).toBeUndefined()

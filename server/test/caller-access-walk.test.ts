@@ -173,12 +173,12 @@ const ends: Record<End, (place: Place, access: Access) => Promise<unknown>> = {
   'a password reset': (place) => setPassword(place, 'copper anchor meadow'),
   'removal of the passkey, at the next sign-in': async (_, { browser }) =>
     (await browser?.open(`${app.url}/account`))?.press('Remove'),
-  'removal of the sign-in provider': ({ request }) => request('DELETE', '/organizations/current/sign-in'),
+  'removal of the organization’s provider': ({ request }) => request('DELETE', '/organizations/current/sign-in'),
   async 'removal of the domain'({ request }) {
     const { domains } = await request('GET', '/organizations/current/sign-in')
     return request('DELETE', `/organizations/current/sign-in/domains/${domains[0].id}`)
   },
-  async 'the end of the plan'({ id }) {
+  async 'the end of single sign-on in the plan'({ id }) {
     await app.service.database.asOrg(id, (sql) => sql`update organizations set plan_id = 'free'`)
     return endLapsedPlans(app.service)
   },

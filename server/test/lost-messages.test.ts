@@ -258,14 +258,18 @@ const cases: [kind: Kind, what: string, prepare: (pair: Pair) => Promise<Prepare
       const keep = (contents_days: number) => asAdmin(pair, 'PATCH', '/tool-calls/settings', { contents_days })
       await keep(30)
       const { page, call } = await callOf(pair)
-      const count = async () =>
-        (await one.service.database.asOrg(await one.organization('demo'), (sql) => sql`select from tool_call_contents`))
-          .length
+      const demo = await one.organization('demo')
+      /** Whether the contents of a new call are. Those of earlier calls expire meanwhile. */
       const isKept = async () => {
-        const before = await count()
         await call()
         await two.service.toolCalls.flush()
-        return (await count()) > before
+        const [latest] = await one.service.database.asOrg(
+          demo,
+          (sql) => sql<{ is_kept: boolean }>`
+            select exists (select from tool_call_contents where call_id = id) as is_kept from tool_call_records
+            order by at desc, id desc limit 1`,
+        )
+        return latest?.is_kept
       }
       return { page, see: isKept, change: () => keep(0), before: true, after: false }
     },

@@ -32,12 +32,13 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
   ): Promise<ToolOutcome> {
     const { origin } = ref
     if (policyFor(rules, ref) === 'never') return refused(neverReason)
-    const wanted = describeWanted(call, ref)
-    if (!wanted) return refused('The call was not approved.')
+    const approved = describeWanted(call, ref)
+    if (!approved) return refused('The call was not approved.')
     const user = userOfRun(run, rules.name)
     return withGovernance(async (governed) => {
       try {
         const caller = { signal, mayStillCall, governed, progress: () => undefined }
+        const wanted = { ...approved, pagesOf: offering.pagesOf.bind(undefined, run) }
         return describeRelayed(await hub.callTool(user, wanted, caller), origin)
       } catch (error) {
         const outcome = explainFailure(error, [origin])

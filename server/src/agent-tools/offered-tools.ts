@@ -62,8 +62,7 @@ export function createOfferedTools(
    * A program with the user's ID token can open pages that claim any of the organization's origins. So pages of another
    * frame than the run's only take part if both frames are confirmed as the user's.
    */
-  async function findPages(run: Run, user: ToolUser): Promise<FoundSource[]> {
-    const sources = await hub.switchboard.find(user.owner, 'tools')
+  async function pagesOf(run: Run, sources: FoundSource[]): Promise<FoundSource[]> {
     const key = run.holder.frame_key ?? null
     const isSame = ({ frame }: FoundSource) => (frame?.key ?? null) === key
     if (sources.every(isSame)) return sources
@@ -78,7 +77,8 @@ export function createOfferedTools(
     originOfRun(run) === '' ? [] : connectors
 
   async function find(run: Run, user: ToolUser, rules: ToolRules): Promise<AgentTool[]> {
-    const [connectors, sources] = await Promise.all([listConnectors(user), findPages(run, user)])
+    const [connectors, all] = await Promise.all([listConnectors(user), hub.switchboard.find(user.owner, 'tools')])
+    const sources = await pagesOf(run, all)
     const isRemote = (name: string) => connectors.some((connector) => isToolOf(connector, name))
     // The first tool keeps a name that several have, so a page can't take the name of a connector's tool.
     const tools = [
@@ -93,6 +93,7 @@ export function createOfferedTools(
   return {
     /** All tools of pages, connectors and clients, and those for the user's accounts. */
     find,
+    pagesOf,
     accounts: async (run: Run, user: ToolUser) => [...accountsOf(run, await listConnectors(user))],
   }
 }

@@ -127,6 +127,24 @@ describe.each(claims)('a program that claims another site %s', (_, claim) => {
     expect(await offeredTo(program)).toEqual(['page_false'])
   })
 
+  test('gets no call of the user’s conversation there, and makes none there, if the page that offered the tool is gone', async () => {
+    await addSite()
+    const { page } = await openFrame(await newKey())
+    const program = await claim()
+    for (const [asking, other] of [
+      [page, program],
+      [program, page],
+    ] as const) {
+      await offer(other, 'delete_all')
+      const { chat, run, callId } = await converse(asking)
+      await offer(asking, 'something_else')
+      await chat.request({ type: 'chat/decide', call_id: callId, approved: true }, 'chat/done')
+      const { calls } = await chat.until(run, ({ calls }) => calls[0]?.error !== undefined)
+      expect(calls[0]?.error).toContain('nothing was done')
+      expect([...page.unread('tool/call'), ...program.unread('tool/call')]).toEqual([])
+    }
+  })
+
   test('sees what began at the organization’s only site, until there is another one', async () => {
     const { page } = await openFrame(await newKey())
     const conversation = await converse(page)

@@ -49,6 +49,8 @@ interface WantedCall {
   args: Record<string, unknown>
   source_id?: string | undefined
   approved?: ApprovedCall | undefined
+  /** Those of the user's pages that can be called. Without it, all. */
+  pagesOf?(pages: FoundSource[]): Promise<FoundSource[]>
 }
 
 /** A response of a page to a call whose caller is gone. */
@@ -241,12 +243,12 @@ async function findPageTool(
   { clock }: Service,
   switchboard: Switchboard,
   user: ToolUser,
-  { tool_name: toolName, source_id, approved }: WantedCall,
+  { tool_name: toolName, source_id, approved, pagesOf = async (pages) => pages }: WantedCall,
 ): Promise<RemoteTool> {
   const { owner, client_name } = user
   // An approved call may run in another page of the same origin, so it searches all of them.
   const sourceId = approved ? undefined : source_id
-  const found = await switchboard.find(owner, { toolName, sourceId })
+  const found = await pagesOf(await switchboard.find(owner, { toolName, sourceId }))
   if (!approved && sourceId === undefined && found.length === 0) {
     const open = await switchboard.find(owner, 'sources')
     throw notFound('hub_tool', toolName, adviseOnMissingTool(user, open.length))
