@@ -16,7 +16,7 @@ import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
 import { type RunRow, type RunStory, selectStories, selectStory, takePosition } from '../runs/rows.ts'
 import type { Run, RunError, RunHolder, RunPage, ToolCallRow } from '../runs/run.ts'
 import type { Decision, LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
-import { lockThread, requireNotOthers, requireThread } from '../runs/speakers.ts'
+import { claimThread, lockThread, requireNotOthers, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
 import type { Sql } from '../stores/database.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
@@ -39,6 +39,7 @@ import {
   type NewRun,
   replaceLast,
   requireSpace,
+  stillAnswering,
   stopWaiting,
   type ThreadCounts,
   tooManyRuns,
@@ -200,6 +201,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     await admit(speaker)
     const { organization_id } = speaker.holder
     const changes = heldAccess.changeCount()
+    let isClaimed = false
     const { started, rows, ...sent } = await database.asHolder(speaker.holder, async (sql) => {
       const { thread_id, page, client } = message
       // Before any lock, so that messages to threads of others don't queue for one.
@@ -229,6 +231,9 @@ export async function createRuns(service: Needs): Promise<Runs> {
       }
       requireSpace(thread)
       if (active?.status !== 'running' && !hasRoom) throw tooManyRuns()
+      if (thread.frame_key !== speaker.holder.frame_key) isClaimed = await claimThread(sql, speaker, thread_id)
+      // What it asked for may be what a program wants.
+      if (isClaimed && active?.status === 'running') throw stillAnswering()
       if (active) return addToActive(sql, speaker, active, thread, message)
       if (message.is_edit) await replaceLast(sql, thread_id, { withMessages: true })
       const run = { id: newId(), threadId: thread_id, position: thread.last_position + 2, page, client }
@@ -245,6 +250,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       const [started, , rows] = await creating
       return { run_id: id, is_queued: false, started, rows }
     })
+    if (isClaimed) await feeds.claimed(feedOf(speaker.holder, message.thread_id))
     // Otherwise the rows are read again, because they may be from before a change that the run wasn't there for.
     if (started) begin(organization_id, started, changes === heldAccess.changeCount() ? rows : undefined)
     return sent
@@ -280,6 +286,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
   async function regenerate(speaker: Speaker, threadId: string, page: RunPage | null) {
     await admit(speaker)
     const { organization_id } = speaker.holder
+    let isClaimed = false
     const { id, started } = await database.asHolder(speaker.holder, async (sql) => {
       await requireThread(sql, speaker, threadId)
       const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
@@ -287,7 +294,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
         lockActiveRun(sql, threadId),
         sql<ThreadCounts>`select last_position, message_count from threads where id = ${threadId}`,
       ])
-      if (active) throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it first.')
+      if (active) throw stillAnswering()
+      isClaimed = await claimThread(sql, speaker, threadId)
       if (thread) requireSpace(thread)
       const replaced = await replaceLast(sql, threadId, { withMessages: false })
       if (!replaced) throw failure(409, 'NOTHING_TO_REGENERATE', 'The thread has no answer yet.')
@@ -298,6 +306,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       await sql`update messages set run_id = ${id}, step = 1 where run_id = ${replaced}`
       return { id, started }
     })
+    if (isClaimed) await feeds.claimed(feedOf(speaker.holder, threadId))
     begin(organization_id, started)
     return { run_id: id }
   }
@@ -391,6 +400,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       )
       await requireFit(call, run, decision.edited_args)
     }
+    let claimed: string | undefined
     const started = await database.asHolder(speaker.holder, async (sql) => {
       // Before any lock, so that answers to questions of others don't queue for one.
       const threadId = await findQuestion(sql, speaker, decision)
@@ -398,6 +408,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
         findRoom(sql, speaker),
         lockQuestion(sql, speaker, decision, threadId),
       ])
+      if (await claimThread(sql, speaker, threadId)) claimed = threadId
       if (run.status === 'waiting' && !hasRoom) throw tooManyRuns()
       const state = decision.is_approved ? 'approved' : 'declined'
       const how = decision.is_approved ? (decision.is_always ? 'always_allowed' : 'allowed') : 'declined'
@@ -418,6 +429,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       const { page = run.page } = decision
       return run.status === 'waiting' ? claim(sql, { ...run, holder: holderOf(speaker), page }) : undefined
     })
+    if (claimed) await feeds.claimed(feedOf(speaker.holder, claimed))
     if (started) begin(organization_id, started)
   }
 

@@ -22,6 +22,7 @@ export interface ThreadCounts {
   message_count: number
   /** It was started just now, by this request or by another one. */
   wasMissing?: boolean
+  frame_key?: string | null
 }
 
 export interface NewRun {
@@ -135,6 +136,8 @@ async function isBelowLimit(sql: Sql, { holder, visitor }: Speaker): Promise<boo
           and thread_id = any(array(select id from threads where visitor_fingerprint = ${visitor ?? null}))`
   return (running?.count ?? 0) < mostRunsPerUser
 }
+
+export const stillAnswering = () => failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it first.')
 
 export const tooManyRuns = () =>
   failure(429, 'TOO_MANY_RUNS', 'The agent is already working for you in several conversations. Wait for one.')

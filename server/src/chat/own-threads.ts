@@ -71,8 +71,9 @@ const ownerOf = ({ holder, visitor, is_own_frame }: Speaker): ThreadOwner => ({
   isAnyOrigin: is_own_frame,
 })
 
-/** Anyone can be a new visitor, so visitors of an organization take turns as one user. */
-const laneOf = ({ holder }: Speaker): string => holder.end_user?.id ?? holder.organization_id
+/** Organizations take turns, because they can have any number of users. Anyone can be a visitor, so these wait apart. */
+const laneOf = ({ holder }: Speaker): string =>
+  holder.end_user ? holder.organization_id : `visitors of ${holder.organization_id}`
 
 /** Renames or archives a thread. */
 export async function changeThread(

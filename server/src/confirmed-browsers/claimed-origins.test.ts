@@ -5,6 +5,7 @@ import { type ChatPage, openChat } from '../../test/chat.ts'
 import { confirmFrame, createFrameKey, type FrameKey } from '../../test/frames.ts'
 import { offer, openPage, type Page, pageOrigin } from '../../test/page.ts'
 import type { Person } from '../../test/shop.ts'
+import { addKey } from '../publishable-keys/keys.ts'
 
 // A script of one site of an organization gives the user's ID token to a program outside the browser, which then claims
 // to be a page of another site, or the chat's frame in it. What it can't have is the key of the user's frame there.
@@ -37,9 +38,10 @@ async function addSite(allowed_origins = ['https://crm.example']) {
   onTestFinished(() => asAdmin('DELETE', `/publishable-keys/${id}`))
 }
 
-async function openFrame(key: FrameKey, tab_id = randomUUID()) {
+async function openFrame(key: FrameKey, tab_id = randomUUID(), resume?: { session: string; secret: string }) {
   const { ticket, userId } = await shop.frameTicket(user, key)
-  const page = await openPage(shop.local, ticket, { origin: shop.url, hello: { tab_id, url: `${pageOrigin}/` } })
+  const hello = { tab_id, url: `${pageOrigin}/`, ...(resume && { resume }) }
+  const page = await openPage(shop.local, ticket, { origin: shop.url, hello })
   const frame = await page.next('frame')
   return { page, frame, confirm: () => confirmFrame(shop, key, userId, { issuer: shop.issuer }) }
 }
@@ -145,6 +147,30 @@ describe.each(claims)('a program that claims another site %s', (_, claim) => {
     }
   })
 
+  test('loses a conversation that it began once the user goes on with it in a confirmed frame', async () => {
+    await addSite()
+    const frame = await openFrame(await newKey())
+    await frame.confirm()
+    await frame.page.next('frame')
+    for (const goOn of [
+      (user: ChatPage) => user.say('Go on'),
+      async ({ request, thread }: ChatPage) =>
+        (await request({ type: 'chat/send', thread_id: thread, trigger: 'regenerate-message' }, 'chat/start')).run_id,
+    ]) {
+      const program = openChat(await claim())
+      await program.rest(await program.say('Hello'))
+      expect(await listed(program)).toContain(program.thread)
+      const user = openChat(frame.page, program.thread)
+      const run = await goOn(user)
+      await user.rest(run)
+      expect(program.run(run)).toMatchObject({ n: 0 })
+      expect(await listed(program)).not.toContain(program.thread)
+      expect(await program.refusal({ type: 'chat/messages', thread_id: program.thread })).toMatchObject({
+        code: 'RESOURCE_NOT_FOUND',
+      })
+    }
+  })
+
   test('sees what began at the organization’s only site, until there is another one', async () => {
     const { page } = await openFrame(await newKey())
     const conversation = await converse(page)
@@ -161,6 +187,22 @@ test('a key for any origin counts as another site', async () => {
   const conversation = await converse(page)
   await addSite([])
   await expectHidden((await openFrame(await newKey())).page, conversation)
+})
+
+test('a session from before there was another site isn’t resumed', async () => {
+  const key = await newKey()
+  const { page } = await openFrame(key)
+  page.socket.terminate()
+  // As the operator's command does, which can't tell the servers.
+  const { id } = await addKey(
+    shop.service,
+    { organizationId: shop.demo, actor: 'operator' },
+    { name: 'CRM', allowed_origins: ['https://crm.example'] },
+  )
+  onTestFinished(() => asAdmin('DELETE', `/publishable-keys/${id}`))
+  const { session, resume_secret } = page.ready
+  const back = await openFrame(key, randomUUID(), { session, secret: resume_secret })
+  expect(back.page.ready.resumed).toBe(false)
 })
 
 test('the user’s frame sees its conversations again, and those of other frames once both are confirmed', async () => {

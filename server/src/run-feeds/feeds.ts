@@ -46,6 +46,8 @@ export interface Feeds {
   onStop(handler: (runId: string) => void): void
   /** The run's rows have changed. Its viewers see it, and the node that works on the run is told. */
   changed(run: { id: string; feed: string }): void
+  /** The thread is another's now. Ends when the viewers here who may no longer see it are gone. */
+  claimed(feed: string): Promise<void>
   onChange(handler: (runId: string) => void): void
   close(): Promise<void>
 }
@@ -79,6 +81,7 @@ interface Viewing {
   told: number
   /** `told` when the timer last ran. */
   toldBefore: number
+  end(): void
 }
 
 const watchEveryMs = 5_000
@@ -241,8 +244,10 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   const readAgain = (viewing: Viewing) =>
     showLast(viewing).catch((error) => {
       // The thread was deleted, or is no longer the viewer's.
-      if (error instanceof Failure && error.envelope.status === 404) tellGone(viewing)
-      else {
+      if (error instanceof Failure && error.envelope.status === 404) {
+        tellGone(viewing)
+        viewing.end()
+      } else {
         service.log.warn({ err: error }, 'Could not read a run for its viewers; trying again soon')
         viewing.isResting = false
       }
@@ -286,8 +291,14 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
         break
       case 'changed':
         showChange(message.feed, message.runId)
+        break
+      case 'claimed':
+        void readForAll(message.feed)
     }
   }
+
+  const readForAll = (feed: string) =>
+    Promise.all([...(viewings.get(feed) ?? [])].filter(({ isAdmitted }) => isAdmitted).map(readAgain))
 
   function showChange(feed: string, runId: string): void {
     for (const handler of changeHandlers) handler(runId)
@@ -371,16 +382,15 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     },
 
     watch(feed, viewer, have, readLast) {
-      const viewing: Viewing = { viewer, have, readLast, isAdmitted: false, isResting: false, told: 0, toldBefore: 0 }
       const set = viewings.get(feed) ?? new Set()
-      viewings.set(feed, set.add(viewing))
-      return {
-        last: admit(feed, viewing),
-        end() {
-          set.delete(viewing)
-          if (set.size === 0 && viewings.get(feed) === set) viewings.delete(feed)
-        },
+      const end = () => {
+        set.delete(viewing)
+        if (set.size === 0 && viewings.get(feed) === set) viewings.delete(feed)
       }
+      const fresh = { isAdmitted: false, isResting: false, told: 0, toldBefore: 0 }
+      const viewing: Viewing = { viewer, have, readLast, ...fresh, end }
+      viewings.set(feed, set.add(viewing))
+      return { last: admit(feed, viewing), end }
     },
 
     stop(runId) {
@@ -391,6 +401,10 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     changed({ id: runId, feed }) {
       showChange(feed, runId)
       relay.broadcast({ kind: 'changed', feed, runId })
+    },
+    async claimed(feed) {
+      relay.broadcast({ kind: 'claimed', feed })
+      await readForAll(feed)
     },
     onChange: (handler) => void changeHandlers.add(handler),
     async close() {

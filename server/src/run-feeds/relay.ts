@@ -15,6 +15,8 @@ export type RelayMessage =
   | { kind: 'stop'; runId: string }
   /** The rows of a run were changed by a node that doesn't work on it. */
   | { kind: 'changed'; feed: string; runId: string }
+  /** The thread is another's now. */
+  | { kind: 'claimed'; feed: string }
 
 export interface Relay {
   send(node: string, message: RelayMessage): void

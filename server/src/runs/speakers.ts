@@ -25,6 +25,23 @@ export async function lockThread(sql: Sql, speaker: Speaker, id: string): Promis
   await requireThread(sql, speaker, id)
 }
 
+/**
+ * A conversation that began without a frame, or in one that isn't confirmed, may be that of a program that claims the
+ * site. Once the user goes on with it in a confirmed frame, it's that frame's, and what was allowed there isn't anymore.
+ * Returns whether it was another's until now. The thread must be locked.
+ */
+export async function claimThread(sql: Sql, { holder, is_own_frame }: Speaker, id: string): Promise<boolean> {
+  if (!is_own_frame || holder.frame_key === undefined) return false
+  const claimed = await sql`
+    update threads set frame_key = ${holder.frame_key}, allowed_tools = '{}', allowed_choices = '[]'
+    where id = ${id} and frame_key is distinct from ${holder.frame_key} and not (select has_one_site())
+      and not exists (
+        select from frame_keys where organization_id = current_organization()
+          and end_user_id = threads.end_user_id and thumbprint = threads.frame_key)
+    returning id`
+  return claimed.length > 0
+}
+
 export const ownsThread = async (sql: Sql, speaker: Speaker, id: string): Promise<boolean> =>
   isOwnThread(sql, speaker, isId(id) ? await selectThreadRow(sql, id) : undefined)
 

@@ -208,7 +208,8 @@ export class Session implements LocalSource, ChatClient, Held {
 
   /** Whether the session may have shown what this socket's frame may not see. */
   isAbove(socket: RuntimeSocket): boolean {
-    return this.#isOwn && !isOwnFrame(this.holder, socket.opened)
+    if (isOwnFrame(this.holder, socket.opened)) return false
+    return this.#isOwn || (this.#frame?.has_other_sites === false && socket.opened?.frame?.has_other_sites === true)
   }
 
   /** The frame's key was confirmed, its confirmation has ended, or the organization's sites have changed. */

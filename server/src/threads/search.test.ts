@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addExchange } from '../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../test/harness.ts'
+import { listThreads } from '../chat/own-threads.ts'
 import type { Sql } from '../stores/database.ts'
 import { inTurn } from './search.ts'
 import { countMessage, startThread } from './threads.ts'
@@ -166,4 +168,22 @@ test('a few searches run at a time, and too many are refused', async () => {
   gate.resolve()
   await Promise.all(accepted)
   expect(running).toBe(102)
+})
+
+test('searches of an organization’s users run one at a time, so that those of others don’t wait for them', async () => {
+  const gate = Promise.withResolvers<void>()
+  const started: string[] = []
+  const asHolder = async ({ organization_id }: { organization_id: string }) => {
+    started.push(organization_id)
+    await gate.promise
+    return []
+  }
+  const search = (organization_id: string) => {
+    const speaker = { holder: { organization_id, end_user: { id: randomUUID() } }, is_own_frame: false }
+    return listThreads({ database: { asHolder } } as never, speaker as never, { query: 'words', offset: 0 } as never)
+  }
+  const searching = ['one', 'one', 'one', 'other'].map(search)
+  expect(started).toEqual(['one', 'other'])
+  gate.resolve()
+  await Promise.all(searching)
 })

@@ -9,8 +9,8 @@ const threadsAtOnce = 1_000
 const mostWords = 10
 
 /** Runs a few searches at a time, so that they leave connections for everything else. */
-function createTurns() {
-  const queue = createFairQueue({ atATime: 2, waiting: 100 })
+function createTurns(perLane: number) {
+  const queue = createFairQueue({ atATime: 2, perLane, waiting: 100 })
   return async <T>(lane: string, search: () => Promise<T>): Promise<T> => {
     try {
       return await queue(lane, search)
@@ -21,9 +21,9 @@ function createTurns() {
 }
 
 /** Searches of members. Organizations take turns. */
-export const inTurn = createTurns()
-/** Searches of end users and visitors, which must not delay those of members. */
-export const inTurnOfUsers = createTurns()
+export const inTurn = createTurns(2)
+/** Searches of end users and visitors, which must not delay those of members. An organization takes one place. */
+export const inTurnOfUsers = createTurns(1)
 
 interface Wanted {
   statuses: string[]
