@@ -101,6 +101,12 @@ async function recordOf(thread: string) {
   return record
 }
 
+const savedOf = ({ thread }: Open) =>
+  read(
+    (sql) => sql`
+      select step_texts.text from step_texts join runs on step_texts.run_id = runs.id where thread_id = ${thread}`,
+  )
+
 const ended = { type: 'RUN_ERROR', code: 'ACCESS_ENDED' }
 const endedRun = { status: 'failed', code: 'ACCESS_ENDED', text: 'One', is_settled: true, charged: 1 }
 
@@ -379,6 +385,8 @@ describe.skipIf(!redisUrl)('on another node, a stream and its run end', { timeou
       const { other, proxy } = await startOther()
       const { token, change } = await prepare(await makeKey())
       const open = await stream(token, { to: other.local })
+      // Another node may end the run, and knows only what is saved.
+      await vi.waitFor(async () => expect(await savedOf(open)).toEqual([{ text: 'One' }]), { timeout: 10_000 })
       proxy.mute()
       await change()
       other.clock.now += 30_000

@@ -54,28 +54,6 @@ async function offerReading(page: Page, name: string): Promise<void> {
 }
 
 describe('a run', () => {
-  test('waits for the turn of its organization before the model is asked', async () => {
-    const { chat } = await converse(() => ({ text: ['Hi'] }))
-    const { enter } = Turns.prototype
-    const entering = vi.spyOn(Turns.prototype, 'enter')
-    onTestFinished(() => entering.mockRestore())
-    await rows((sql) => sql`select`)
-    const ofConnections = new Set(entering.mock.contexts)
-    const { until, release } = hold()
-    const held: string[] = []
-    entering.mockImplementation(function (this: Turns, lane) {
-      const turn = enter.call(this, lane)
-      if (ofConnections.has(this)) return turn
-      held.push(lane)
-      return until.then(() => turn)
-    })
-    const run = await chat.say('Hello')
-    expect(held).toEqual([shop.demo])
-    expect(model.requests).toEqual([])
-    release()
-    await chat.rest(run, 'succeeded')
-  })
-
   test('streams the answer, stores it, and is charged once with what the model reported', async () => {
     const { chat } = await converse(() => ({ text: ['Hel', 'lo ', 'you'] }))
     const run = await chat.say('Hi')
@@ -188,6 +166,28 @@ describe('a run', () => {
     await chat.rest(run)
     expect(await chat.say('Hi', { id })).toBe(run)
     expect(model.requests).toHaveLength(1)
+  })
+
+  test('waits for the turn of its organization before the model is asked', async () => {
+    const { chat } = await converse(() => ({ text: ['Hi'] }))
+    const { enter } = Turns.prototype
+    const entering = vi.spyOn(Turns.prototype, 'enter')
+    onTestFinished(() => entering.mockRestore())
+    await rows((sql) => sql`select`)
+    const ofConnections = new Set(entering.mock.contexts)
+    const { until, release } = hold()
+    const held: string[] = []
+    entering.mockImplementation(function (this: Turns, lane) {
+      const turn = enter.call(this, lane)
+      if (ofConnections.has(this)) return turn
+      held.push(lane)
+      return until.then(() => turn)
+    })
+    const run = await chat.say('Hello')
+    expect(held).toEqual([shop.demo])
+    expect(model.requests).toEqual([])
+    release()
+    await chat.rest(run, 'succeeded')
   })
 })
 
