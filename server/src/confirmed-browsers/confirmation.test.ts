@@ -469,12 +469,13 @@ describe('the client at the provider', () => {
 
   test('is not used with another issuer, and its secret is not sent to it', async () => {
     const { page } = await openFrame(someone(), await newKey())
-    const other = { idp_issuer: 'https://other.example' }
-    await shop.request('PATCH', '/identity-providers/config', { token: admin, body: other })
+    const other = await startTestProvider()
+    await shop.request('PATCH', '/identity-providers/config', { token: admin, body: { idp_issuer: other.issuer } })
     onTestFinished(async () => {
       const body = { idp_issuer: provider.issuer }
       await shop.request('PATCH', '/identity-providers/config', { token: admin, body })
       await setClient()
+      await other.stop()
     })
     expect(await read()).toMatchObject({ is_active: false, reason: expect.stringContaining('Enter the client') })
     expect((await new Window().begin(await requestOf(page))).answer).toMatchObject({ is: 'refused' })
