@@ -27,7 +27,7 @@ export async function lockThread(sql: Sql, speaker: Speaker, id: string): Promis
 
 /**
  * A conversation that began without a frame, or in one that isn't confirmed, may be that of a program that claims the
- * site. Once the user goes on with it in a confirmed frame, it's that frame's, and what was allowed there isn't anymore.
+ * site. When the user continues it in a confirmed frame, it becomes that frame's, and loses its standing permissions.
  * Returns whether it was another's until now. The thread must be locked.
  */
 export async function claimThread(sql: Sql, { holder, is_own_frame }: Speaker, id: string): Promise<boolean> {
