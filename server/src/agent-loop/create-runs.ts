@@ -409,6 +409,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
         lockQuestion(sql, speaker, decision, threadId),
       ])
       if (await claimThread(sql, speaker, threadId)) claimed = threadId
+      // It would go on for the frame that it was of until now.
+      if (claimed && run.status === 'running') throw stillAnswering()
       if (run.status === 'waiting' && !hasRoom) throw tooManyRuns()
       const state = decision.is_approved ? 'approved' : 'declined'
       const how = decision.is_approved ? (decision.is_always ? 'always_allowed' : 'allowed') : 'declined'

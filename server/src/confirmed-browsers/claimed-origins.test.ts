@@ -171,6 +171,38 @@ describe.each(claims)('a program that claims another site %s', (_, claim) => {
     }
   })
 
+  test('keeps its pages from what the user decides in a confirmed frame', async () => {
+    await addSite()
+    const frame = await openFrame(await newKey())
+    await frame.confirm()
+    await frame.page.next('frame')
+    const page = await claim()
+    const tools = [
+      { name: 'delete_all', description: 'Deletes all' },
+      { name: 'look', description: 'Looks', annotations: { readOnlyHint: true } },
+    ]
+    page.send({ type: 'tools/list', tools })
+    await page.next('tools/accepted')
+    shop.model.follow(() => ({ calls: tools.map(({ name }) => ({ name, args: {} })) }))
+    const program = openChat(page)
+    const run = await program.say('Hello, delete everything')
+    const { call_id } = await page.next('tool/call')
+    const asking = await program.until(run, ({ calls }) => calls.some(({ question }) => question !== undefined))
+    const question = asking.calls.find((call) => call.question !== undefined)?.id
+    const user = openChat(frame.page, program.thread)
+    for (const approved of [true, false]) {
+      expect(await user.refusal({ type: 'chat/decide', call_id: question, approved })).toMatchObject({
+        code: 'RUN_ACTIVE',
+      })
+    }
+    expect(await listed(program)).toContain(program.thread)
+    shop.model.follow(() => ({ text: ['Hello'] }))
+    page.send({ type: 'tool/result', call_id, result: 'Seen' })
+    await program.rest(run, 'waiting')
+    await user.request({ type: 'chat/decide', call_id: question, approved: false }, 'chat/done')
+    expect(await listed(program)).not.toContain(program.thread)
+  })
+
   test('sees what began at the organization’s only site, until there is another one', async () => {
     const { page } = await openFrame(await newKey())
     const conversation = await converse(page)

@@ -4,6 +4,7 @@ import { type AgentShop, allowVisitors, openElsewhere, startAgentShop } from '..
 import { openChat } from '../../test/chat.ts'
 import type { ScriptedModel } from '../../test/scripted-model.ts'
 import { member } from '../../test/shop.ts'
+import { notFound } from '../lib/errors.ts'
 import type { RunStory } from '../runs/rows.ts'
 import { createFeeds } from './feeds.ts'
 
@@ -162,4 +163,33 @@ test('a viewer who may not see the thread gets nothing of a run that ends meanwh
   rows.reject(new Error('Not found'))
   await expect(last).rejects.toThrow('Not found')
   expect(seen).toEqual([])
+})
+
+test.each([
+  ['on another node', { attempt: 1, isElsewhere: true }],
+  ['that was continued', { attempt: 2, isElsewhere: false }],
+])('a viewer whose thread has become another’s sees nothing of a run %s', async (_, { attempt, isElsewhere }) => {
+  const [one, two] = [await createFeeds(shop.service), await createFeeds(shop.service)]
+  onTestFinished(() => Promise.all([one.close(), two.close()]).then(() => undefined))
+  const [run, feed] = [{ id: randomUUID(), attempt }, randomUUID()]
+  let story: RunStory | undefined
+  const owner = { mayRead: true, seen: [] as unknown[] }
+  const former = { mayRead: true, seen: [] as unknown[] }
+  for (const each of [former, owner]) {
+    const viewer = { chunks: (...told: unknown[]) => void each.seen.push(told), rested: () => undefined }
+    const readLast = async () => {
+      if (!each.mayRead) throw notFound('thread', feed)
+      return story
+    }
+    await (isElsewhere ? two : one).watch(feed, viewer, undefined, readLast).last
+  }
+  // Without a message about it.
+  former.mayRead = false
+  story = storyOf(run, 'running')
+  const log = one.open({ ...run, feed }, [])
+  log.append({ type: 'start-step' })
+  await vi.waitFor(() => expect(owner.seen).toEqual([[run, 0, [{ type: 'start-step' }]]]))
+  log.append({ type: 'finish-step' })
+  await vi.waitFor(() => expect(owner.seen).toContainEqual([run, 1, [{ type: 'finish-step' }]]))
+  expect(former.seen).toEqual([])
 })

@@ -73,6 +73,8 @@ interface Viewing {
   readLast: () => Promise<RunStory | undefined>
   /** Nothing is shown before the thread was read for the first time. */
   isAdmitted: boolean
+  /** The last run before which the thread was read. */
+  admittedTo: { id: string; attempt: number } | undefined
   /** The last message before that: a run of this node came to rest. The rows don't have all of its chunks. */
   missed?: { log: Log; rest: RunRest } | undefined
   /** The viewer has the whole run, and it rests. */
@@ -117,7 +119,8 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     if (passed === log.chunks.length) return
     const chunks = log.chunks.slice(passed)
     log.passed = log.chunks.length
-    deliver(feed, { id, attempt }, passed, chunks)
+    const pass = attempt > 1 ? deliverChecked : deliver
+    pass(feed, { id, attempt }, passed, chunks)
     for (const node of watchersOf(feed)) {
       relay.send(node, { kind: 'chunks', feed, run: { id, attempt }, n: passed, chunks })
     }
@@ -135,6 +138,26 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
 
   function deliver(feed: string, run: { id: string; attempt: number }, n: number, chunks: readonly Chunk[]): void {
     for (const viewing of viewings.get(feed) ?? []) give(feed, viewing, run, n, chunks)
+  }
+
+  /**
+   * The same for a run that was continued, or that another node works on. The thread may have become another's before,
+   * and the message about it may be lost, so it is read first.
+   */
+  function deliverChecked(feed: string, run: { id: string; attempt: number }, n: number, chunks: readonly Chunk[]) {
+    for (const viewing of viewings.get(feed) ?? []) {
+      const { isAdmitted, admittedTo } = viewing
+      if (!isAdmitted || (admittedTo?.id === run.id && admittedTo.attempt >= run.attempt)) {
+        give(feed, viewing, run, n, chunks)
+        continue
+      }
+      Object.assign(viewing, { isAdmitted: false, admittedTo: run })
+      if (viewing.have?.run_id === run.id) viewing.isResting = false
+      admit(feed, viewing).catch((error) => {
+        Object.assign(viewing, { isAdmitted: true, admittedTo: undefined })
+        cannotRead(viewing, error)
+      })
+    }
   }
 
   /** Gives a viewer what it doesn't have yet. A batch from 0 replaces what it has. */
@@ -195,11 +218,13 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     } else void readAgain(viewing)
   }
 
-  /** Shows a new viewer what it lacks of the thread's last run. */
+  /** Shows a viewer who may see the thread what it lacks of the last run. */
   async function admit(feed: string, viewing: Viewing): Promise<LastRun | undefined> {
+    const { told } = viewing
     const story = await viewing.readLast()
-    const hasMissedSome = viewing.told > 0
+    const hasMissedSome = viewing.told !== told
     viewing.isAdmitted = true
+    viewing.admittedTo ??= story?.run
     catchUp(feed, viewing)
     const log = localLog(feed)
     // What this node works on is newer than the rows, and ends by itself.
@@ -241,17 +266,18 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     viewer.rested({ id, attempt, n, status, error })
   }
 
-  const readAgain = (viewing: Viewing) =>
-    showLast(viewing).catch((error) => {
-      // The thread was deleted, or is no longer the viewer's.
-      if (error instanceof Failure && error.envelope.status === 404) {
-        tellGone(viewing)
-        viewing.end()
-      } else {
-        service.log.warn({ err: error }, 'Could not read a run for its viewers; trying again soon')
-        viewing.isResting = false
-      }
-    })
+  const readAgain = (viewing: Viewing) => showLast(viewing).catch((error) => cannotRead(viewing, error))
+
+  function cannotRead(viewing: Viewing, error: unknown): void {
+    // The thread was deleted, or is no longer the viewer's.
+    if (error instanceof Failure && error.envelope.status === 404) {
+      tellGone(viewing)
+      viewing.end()
+    } else {
+      service.log.warn({ err: error }, 'Could not read a run for its viewers; trying again soon')
+      viewing.isResting = false
+    }
+  }
 
   function tellGone(viewing: Viewing): void {
     const { have, isResting, viewer } = viewing
@@ -281,7 +307,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
         }
         break
       case 'chunks':
-        deliver(message.feed, message.run, message.n, message.chunks)
+        deliverChecked(message.feed, message.run, message.n, message.chunks)
         break
       case 'rested':
         tellRested(message.feed, message.rest)
@@ -374,7 +400,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
 
     showEnded({ id, feed, attempt }, chunks, rest) {
       const told = { id, attempt, n: chunks.length, ...rest }
-      deliver(feed, { id, attempt }, 0, chunks)
+      deliverChecked(feed, { id, attempt }, 0, chunks)
       tellRested(feed, told)
       // To all nodes, because none has asked for a run that no node works on.
       relay.broadcast({ kind: 'chunks', feed, run: { id, attempt }, n: 0, chunks })
@@ -387,7 +413,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
         set.delete(viewing)
         if (set.size === 0 && viewings.get(feed) === set) viewings.delete(feed)
       }
-      const fresh = { isAdmitted: false, isResting: false, told: 0, toldBefore: 0 }
+      const fresh = { isAdmitted: false, admittedTo: undefined, isResting: false, told: 0, toldBefore: 0 }
       const viewing: Viewing = { viewer, have, readLast, ...fresh, end }
       viewings.set(feed, set.add(viewing))
       return { last: admit(feed, viewing), end }
