@@ -321,3 +321,24 @@ describe('anonymous visitors', () => {
     return sum?.tokens ?? 0
   }
 })
+
+test('a request that was interrupted is never charged as more than was asked for', async () => {
+  // Each character is several tokens.
+  const text = '𒀀𒁀'.repeat(runLimits.outputTokens)
+  shop.model.follow(() => ({ text: [text], ending: 'stall' }))
+  const chat = openChat(await shop.page(member))
+  const run = await chat.say('Hi')
+  const { database } = shop.service
+  const saved = () => database.asOrg(shop.demo, (sql) => sql`select from step_texts where run_id = ${run}`)
+  await expect.poll(saved).not.toEqual([])
+  const [call] = await database.asOrg(
+    shop.demo,
+    (sql) => sql<{ id: string }>`select id from model_calls where run_id = ${run}`,
+  )
+  await chat.request({ type: 'chat/delete-thread', thread_id: chat.thread }, 'chat/done')
+  const charged = await database.asOrg(
+    shop.demo,
+    (sql) => sql`select finish_reason, completion_tokens from usage_events where id = ${call?.id}`,
+  )
+  expect(charged).toEqual([{ finish_reason: 'interrupted', completion_tokens: runLimits.outputTokens }])
+})

@@ -36,6 +36,7 @@ const endOf = (text: string): number => (/[\uD800-\uDBFF]$/.test(text.slice(-1))
 
 export function createTextSaver({ database, log }: Pick<Service, 'database' | 'log'>): TextSaver {
   const waiting = new Map<string, Set<GrowingText>>()
+  /** When a text was last saved, or first seen. */
   const savedAt = new WeakMap<GrowingText, number>()
   const saves = new WeakMap<GrowingText, Promise<void>>()
   let isSaving = false
@@ -80,10 +81,11 @@ export function createTextSaver({ database, log }: Pick<Service, 'database' | 'l
     return saving
   }
 
-  /** Takes those that haven't been saved for three seconds. */
+  /** Takes those that haven't been saved for three seconds. Most texts are complete before that. */
   function takeDue(organizationId: string, texts: Set<GrowingText>): GrowingText[] {
     const now = performance.now()
-    const due = [...texts].filter((text) => now - (savedAt.get(text) ?? Number.NEGATIVE_INFINITY) >= saveEveryMs)
+    for (const text of texts) if (!savedAt.has(text)) savedAt.set(text, now)
+    const due = [...texts].filter((text) => now - (savedAt.get(text) ?? now) >= saveEveryMs)
     for (const text of due) {
       savedAt.set(text, now)
       drop(organizationId, text)
