@@ -1,3 +1,5 @@
+import { domainToASCII } from 'node:url'
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { canonicalEmail } from './email-addresses.ts'
 
@@ -22,4 +24,13 @@ test.each([
   ['a second at sign', 'ann@acme.example@other.example', 'ann@other.example'],
 ])('%s is another address', (_, one, other) => {
   expect(canonicalEmail(one)).not.toBe(canonicalEmail(other))
+})
+
+test('a domain of Latin letters, digits and hyphens is as IDNA has it', () => {
+  fc.assert(
+    fc.property(fc.stringMatching(/^[a-z0-9-]{1,6}(\.[a-z0-9-]{1,5}){0,3}$/), (domain) => {
+      expect(canonicalEmail(`ann@${domain}`)).toBe(`ann@${domainToASCII(domain) || domain}`)
+    }),
+    { examples: [['xn--bcher-kva.example'], ['0x7f.1'], ['1.2.3'], ['a.0x1'], ['shop.example']] },
+  )
 })
