@@ -312,46 +312,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/organizations/current/delete": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Delete the organization
-         * @description Ends all access to the organization at once: of members, service accounts, publishable keys, directories and open connections. Then erases everything that belongs to it, including the audit trail, and returns a receipt. This can’t be undone. User accounts stay, except those that only a directory created. A large organization takes a while: the receipt then has no `finished_at` yet, and the server continues by itself. The response is a 409 with the code `SUBSCRIPTION_RENEWS` if a subscription would still be charged. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
-         */
-        post: operations["deleteOrganization"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/users/me/organization-erasures/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the receipt of an organization that you deleted
-         * @description Returns what was erased so far, and when it was finished. The response is a 404 if another user deleted the organization. Needs any valid access token. Service accounts can’t do this: the receipt belongs to the user who deleted the organization.
-         */
-        get: operations["getOrganizationErasure"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/publishable-keys": {
         parameters: {
             query?: never;
@@ -860,26 +820,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/end-users/{id}/export": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Export everything stored about an end user
-         * @description Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, connected accounts without their tokens, and confirmed browsers. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error. Needs an access token for an organization in which you have the admin role.
-         */
-        get: operations["exportEndUser"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/identity-providers/issuers": {
         parameters: {
             query?: never;
@@ -914,6 +854,66 @@ export interface paths {
          * @description Lets end users of a former issuer keep their threads, usage, budgets and connected accounts under the current one. `email` pairs end users who have already come from the current provider with those whose address is the same, if both providers have verified it and no other end user of either has it. `list` names the pairs. If an end user has already come from the current provider, their threads and usage since then move too, their pages authenticate again, and accounts that they connected since then are disconnected. A preview changes nothing. A request carries over at most 1000 end users in one transaction; repeat it until `is_complete` is true. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide whom an organization trusts.
          */
         post: operations["carryOverEndUsers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/end-users/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export everything stored about an end user
+         * @description Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, connected accounts without their tokens, and confirmed browsers. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error. Needs an access token for an organization in which you have the admin role.
+         */
+        get: operations["exportEndUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organizations/current/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete the organization
+         * @description Ends all access to the organization at once: of members, service accounts, publishable keys, directories and open connections. Then erases everything that belongs to it, including the audit trail, and returns a receipt. This can’t be undone. User accounts stay, except those that only a directory created. A large organization takes a while: the receipt then has no `finished_at` yet, and the server continues by itself. The response is a 409 with the code `SUBSCRIPTION_RENEWS` if a subscription would still be charged. Needs an access token for an organization in which you have the admin role. Service accounts can’t do this: only users decide who has access to an organization.
+         */
+        post: operations["deleteOrganization"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/me/organization-erasures/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the receipt of an organization that you deleted
+         * @description Returns what was erased so far, and when it was finished. The response is a 404 if another user deleted the organization. Needs any valid access token. Service accounts can’t do this: the receipt belongs to the user who deleted the organization.
+         */
+        get: operations["getOrganizationErasure"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -6617,178 +6617,6 @@ export interface operations {
             };
         };
     };
-    deleteOrganization: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "slug": "acme"
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Slug of the organization, to confirm which one you delete */
-                    slug: string;
-                };
-            };
-        };
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
-                     *       "organization_hash": "text",
-                     *       "counts": {},
-                     *       "requested_at": "2026-11-14T16:05:12.480Z",
-                     *       "finished_at": "2026-11-14T16:05:12.480Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["OrganizationErasure"];
-                };
-            };
-            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `SUBSCRIPTION_RENEWS`: The organization has a subscription that renews. Cancel it in the billing portal, then delete the organization.. */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SubscriptionRenewsError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
-    getOrganizationErasure: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
-                     *       "organization_hash": "text",
-                     *       "counts": {},
-                     *       "requested_at": "2026-11-14T16:05:12.480Z",
-                     *       "finished_at": "2026-11-14T16:05:12.480Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["OrganizationErasure"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
     listPublishableKeys: {
         parameters: {
             query?: never;
@@ -9933,83 +9761,6 @@ export interface operations {
             };
         };
     };
-    exportEndUser: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The request succeeded. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "kind": "feedback",
-                     *       "data": {
-                     *         "rating": "up",
-                     *         "comment": "Found it at once"
-                     *       }
-                     *     }
-                     */
-                    "application/jsonl": components["schemas"]["ExportedLine"];
-                };
-            };
-            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
-                };
-            };
-            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UndefinedError"];
-                };
-            };
-        };
-    };
     listEndUserIssuers: {
         parameters: {
             query?: never;
@@ -10182,6 +9933,255 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    exportEndUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "kind": "feedback",
+                     *       "data": {
+                     *         "rating": "up",
+                     *         "comment": "Found it at once"
+                     *       }
+                     *     }
+                     */
+                    "application/jsonl": components["schemas"]["ExportedLine"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    deleteOrganization: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "slug": "acme"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Slug of the organization, to confirm which one you delete */
+                    slug: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "organization_hash": "text",
+                     *       "counts": {},
+                     *       "requested_at": "2026-11-14T16:05:12.480Z",
+                     *       "finished_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationErasure"];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. `ORG_CONTEXT_REQUIRED`: the access token has no organization; sign in again and choose one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["OrgContextRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `SUBSCRIPTION_RENEWS`: The organization has a subscription that renews. Cancel it in the billing portal, then delete the organization.. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionRenewsError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description Any other error, such as 413 for a body that is too large or 503 while the server restarts. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndefinedError"];
+                };
+            };
+        };
+    };
+    getOrganizationErasure: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID from the operation that created or listed the resource. An unknown ID, or an ID from another organization, returns a 404. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001",
+                     *       "organization_hash": "text",
+                     *       "counts": {},
+                     *       "requested_at": "2026-11-14T16:05:12.480Z",
+                     *       "finished_at": "2026-11-14T16:05:12.480Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrganizationErasure"];
+                };
+            };
+            /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthRequiredError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `ACCESS_DENIED`: you can’t do this, for example because it needs the admin role; `data.reason` says why. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessDeniedError"] | components["schemas"]["UndefinedError"];
+                };
+            };
+            /** @description `RESOURCE_NOT_FOUND`: the resource doesn’t exist, or belongs to another organization. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNotFoundError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `INTERNAL_ERROR`: something failed in Inlay; try again, and report it if it persists. */

@@ -8,7 +8,6 @@ import { confirmedBrowsersRoom } from './confirmed-browsers/room.ts'
 import { diagnosticsRoom } from './diagnostics/room.ts'
 import { directoriesRoom } from './directories/room.ts'
 import { endUsersRoom } from './end-users/room.ts'
-import { erasuresRoom } from './erasures/room.ts'
 import type { Room } from './foundation/room.ts'
 import { githubAppRoom } from './github-app/room.ts'
 import { governanceRoom } from './governance/room.ts'
@@ -16,6 +15,7 @@ import { hubRoom } from './hub/room.ts'
 import { identityProviderRoom } from './identity-provider/room.ts'
 import { organizationSignInRoom } from './organization-sign-in/room.ts'
 import { organizationsRoom } from './organizations/room.ts'
+import { personalDataRoom } from './personal-data/room.ts'
 import { plansRoom } from './plans/room.ts'
 import { previewRoom } from './preview/room.ts'
 import { publishableKeysRoom } from './publishable-keys/room.ts'
@@ -35,7 +35,6 @@ const rooms: readonly Room<Capabilities>[] = [
   usersRoom,
   accessRoom,
   organizationsRoom,
-  erasuresRoom,
   publishableKeysRoom,
   previewRoom,
   serviceAccountsRoom,
@@ -45,6 +44,7 @@ const rooms: readonly Room<Capabilities>[] = [
   organizationSignInRoom,
   sitesRoom,
   endUsersRoom,
+  personalDataRoom,
   governanceRoom,
   plansRoom,
   subscriptionsRoom,

@@ -1,3 +1,4 @@
+import { hasGrant } from './access/records.ts'
 import { type AgUi, createAgUi } from './ag-ui/endpoint.ts'
 import { type AgentSessions, createAgentSessions } from './ag-ui/sessions.ts'
 import { type AgentSettingsReader, createAgentSettings } from './agent/agent-settings.ts'
@@ -10,11 +11,10 @@ import { createAnonymousLimits } from './budgets/anonymous.ts'
 import { keepExpiringBudgets } from './budgets/expiry.ts'
 import { createChat } from './chat/chat.ts'
 import { disconnectUser } from './consent/revocation.ts'
-import { forgetIdentity } from './delegation/held-identities.ts'
 import { createDepartures, type Departures } from './departures/departures.ts'
 import { keepMailingNotices } from './directories/notices.ts'
+import { forgetIdentity } from './end-users/held-identities.ts'
 import { createIdentities, type Identities } from './end-users/identities.ts'
-import { createErasures, type Erasures } from './erasures/erasures.ts'
 import type { Service } from './foundation/service.ts'
 import { createGithub, type Github } from './github/github.ts'
 import { type CodeSync, createCodeSync } from './github-app/sync.ts'
@@ -25,6 +25,7 @@ import type { Models } from './models/models.ts'
 import { createPrices } from './models/prices.ts'
 import { keepCheckingDomains } from './organization-sign-in/domain-checks.ts'
 import { keepExpiringInvitations } from './organizations/invitations.ts'
+import { createErasures, type Erasures } from './personal-data/erasures.ts'
 import { createKeyLookup, type KeyLookup } from './publishable-keys/key-lookup.ts'
 import { createRemoteTools } from './remote-tools/remote-tools.ts'
 import type { Runs } from './runs/runs.ts'
@@ -69,7 +70,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
-  const previewTokens = createPreviewTokens(service)
+  const previewTokens = createPreviewTokens(service, (grantId) => hasGrant(service, grantId))
   const agentSessions = createAgentSessions(service)
   const models = await createModels(service)
   const agentSettings = createAgentSettings(service)

@@ -19,7 +19,7 @@ const commands: Record<string, Command> = {
   start: {
     usage: 'start',
     text: 'Start the server',
-    run: async () => (await import('./operator/start.ts')).start(readConfig()),
+    run: async () => (await import('./start.ts')).start(readConfig()),
   },
   token: {
     usage: `token [--url ${defaultUrl}] | token --email <address> [--org <slug>]`,

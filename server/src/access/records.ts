@@ -36,6 +36,9 @@ export async function findRecord(kv: Kv, model: string, id: string): Promise<Ada
   return session && (await kv.get(endedSessionKey(session))) ? undefined : payload
 }
 
+export const hasGrant = async ({ kv }: Pick<Service, 'kv'>, id: string): Promise<boolean> =>
+  (await findRecord(kv, 'Grant', id)) !== undefined
+
 /** Codes and tokens are invalid without their grant, so deleting it revokes them all, even those still being issued. */
 export async function revokeGrant({ kv, changes }: Pick<Service, 'kv' | 'changes'>, grantId: string): Promise<void> {
   await kv.delete(recordKey('Grant', grantId))

@@ -1,14 +1,8 @@
 import type { Service } from '../foundation/service.ts'
 import { newId } from '../lib/ids.ts'
 import { foundOrganization } from '../organizations/organizations.ts'
+import { demoUsers } from '../users/demo-users.ts'
 import { addLocalUser, findUserByEmail } from '../users/local-accounts.ts'
-
-export const demoUsers = [
-  { email: 'admin@demo.test', name: 'Demo Admin', text: 'admin of demo' },
-  { email: 'member@demo.test', name: 'Demo Member', text: 'member of demo, admin of other' },
-  { email: 'admin@other.test', name: 'Other Admin', text: 'admin of other' },
-  { email: 'nobody@demo.test', name: 'Nobody', text: 'without an organization' },
-] as const
 
 type Seedable = Pick<Service, 'database'>
 

@@ -3,8 +3,9 @@ import { issueAccessToken } from '../access/access-tokens.ts'
 import type { Service } from '../foundation/service.ts'
 import { resources } from '../http/protected-resources.ts'
 import { listen } from '../net/listen.ts'
+import { demoUsers } from '../users/demo-users.ts'
 import { findUserByEmail } from '../users/local-accounts.ts'
-import { demoUsers, findOrganization } from './demo.ts'
+import { findOrganization } from './demo.ts'
 
 interface Server {
   service: Service

@@ -5,7 +5,7 @@ import { expect, inject, onTestFinished, test, vi } from 'vitest'
 import { startEngineProxy } from '../../test/engine-proxy.ts'
 import { useTestService } from '../../test/harness.ts'
 import { departureSteps } from '../capabilities.ts'
-import { holdIdentity } from '../delegation/held-identities.ts'
+import { holdIdentity } from '../end-users/held-identities.ts'
 import { createDepartures } from './departures.ts'
 
 /** A service whose key-value store can be made unavailable, and an end user with a held ID token. */

@@ -1,25 +1,12 @@
-import { type Departures, isDeparting, recordDeparture } from '../departures/departures.ts'
-import { type OrgCaller, trailOf } from '../foundation/caller.ts'
+import type { OrgCaller } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
 import { notFound } from '../lib/errors.ts'
 import { canonicalEmail } from '../net/email-addresses.ts'
-import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
-import { eraseThreads, lockEndUserThreads } from '../threads/threads.ts'
-import { eraseEndUserContents } from '../tool-calls/contents.ts'
-import { eraseEndUserUsage, lockEvents } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
 
-/** The part of the runs that an erasure needs. Runs import this folder, so it can't import theirs. */
-export interface RunEnder {
-  endAllOf(organizationId: string, endUserId: string): Promise<void>
-}
-
 type EndUser = Output<typeof contract.getEndUser>
-
-/** A user who keeps writing can't put off the erasure: the last attempt also erases runs that go on. */
-const mostAttempts = 10
 
 export async function listEndUsers(
   { database }: Service,
@@ -78,53 +65,4 @@ export async function getEndUser(
   )
   if (!user) throw notFound('end_user', id)
   return user
-}
-
-/**
- * Deletes the end user, their threads and the contents of their tool calls. Keeps their usage without the identity.
- * Repeating the request succeeds. The user's runs end first, so that what they have used is charged; those that begin
- * meanwhile end before another attempt.
- */
-export async function eraseEndUser(
-  { activity, database, departures, runs }: Service & { departures: Departures; runs: RunEnder },
-  caller: OrgCaller,
-  { id }: Input<typeof contract.eraseEndUser>,
-): Promise<Output<typeof contract.eraseEndUser>> {
-  const organizationId = caller.organization.id
-  const erase = async (sql: Sql, isLastAttempt: boolean) => {
-    // In the same order as the transactions of runs, so that they can't deadlock: threads, then the end user.
-    await lockEvents(sql)
-    const threadIds = await lockEndUserThreads(sql, id)
-    const [known] = await sql<{ email: string; external_id: string }>`
-      select email, external_id from end_users where id = ${id} for update`
-    if (!known && (await isDeparting(sql, id))) return true
-    if (!known) throw notFound('end_user', id)
-    if (!isLastAttempt && (await isActive(sql, id, threadIds))) return false
-    await eraseEndUserUsage(sql, id)
-    await eraseThreads(sql, threadIds)
-    await eraseEndUserContents(sql, id)
-    await sql`delete from refusals where lower(seen) in (lower(${known.email}), lower(${known.external_id}))`
-    await sql`delete from end_users where id = ${id}`
-    await recordDeparture(sql, id)
-    await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
-    return true
-  }
-  // Refusals that name the end user may not be written yet.
-  await activity.flush()
-  for (let left = mostAttempts - 1, isErased = false; !isErased; left -= 1) {
-    await runs.endAllOf(organizationId, id)
-    isErased = await database.asOrg(organizationId, (sql) => erase(sql, left === 0))
-  }
-  await departures.finish(organizationId, id)
-  return { success: true }
-}
-
-/** Whether a run of the end user is active, or a thread began after their threads were locked. */
-async function isActive(sql: Sql, id: string, threadIds: string[]): Promise<boolean> {
-  const [active] = await sql`
-    select from runs
-    where organization_id = (select current_organization()) and thread_id = any(${threadIds})
-      and status in ('running', 'waiting')
-    union all select from threads where end_user_id = ${id} and id <> all(${threadIds}::uuid[])`
-  return active !== undefined
 }

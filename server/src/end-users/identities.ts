@@ -1,10 +1,9 @@
 import type { Plan } from '../config/plan-file.ts'
-import { describeIdentityProvider, holdIdentity, isIdentityNeeded } from '../delegation/held-identities.ts'
 import { selectDeprovisioned } from '../directories/deprovisioned.ts'
 import type { Service } from '../foundation/service.ts'
 import { IdTokenRefused, type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
 import { createIssuerKeys } from '../identity-provider/issuer-keys.ts'
-import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import { describeIdentityProvider, type TrustedIssuer } from '../identity-provider/issuers.ts'
 import { newId } from '../lib/ids.ts'
 import { fingerprint } from '../lib/secrets.ts'
 import { requireRoom } from '../plans/plans.ts'
@@ -12,6 +11,7 @@ import { recordAudit } from '../stores/audit/audit.ts'
 import { topics } from '../stores/bus-messages.ts'
 import type { Sql } from '../stores/database.ts'
 import { FreshCache } from '../stores/fresh-cache.ts'
+import { holdIdentity, isIdentityNeeded } from './held-identities.ts'
 
 /** The end users behind ID tokens. */
 export interface Identities {

@@ -2,23 +2,17 @@ import type { Departures } from '../departures/departures.ts'
 import { route } from '../foundation/operation.ts'
 import type { Room } from '../foundation/room.ts'
 import type { Service } from '../foundation/service.ts'
-import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { carryOverEndUsers, listIssuers } from './carry-over.ts'
 import * as contract from './contract.ts'
 import * as endUsers from './end-users.ts'
-import { exportEndUser } from './export.ts'
 
-export const endUsersRoom: Room<
-  Service & { departures: Departures; runs: endUsers.RunEnder; toolCalls: ToolCallRecorder }
-> = {
+export const endUsersRoom: Room<Service & { departures: Departures }> = {
   tags: {
     'End users': 'Signed-in users of the pages that embed the widget.',
   },
   routes: [
     route(contract.listEndUsers, endUsers.listEndUsers),
     route(contract.getEndUser, endUsers.getEndUser),
-    route(contract.exportEndUser, exportEndUser),
-    route(contract.eraseEndUser, endUsers.eraseEndUser),
     route(contract.listIssuers, listIssuers),
     route(contract.carryOverEndUsers, carryOverEndUsers),
   ],

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { type Delegation, memberClaims, startDelegation } from '../../test/delegation.ts'
 import { answerWith, startInterceptor } from '../../test/interceptor.ts'
 import { type Page, pageOrigin } from '../../test/page.ts'
-import { forgetIdentity } from '../delegation/held-identities.ts'
+import { forgetIdentity } from '../end-users/held-identities.ts'
 
 let world: Delegation
 let me: Awaited<ReturnType<Delegation['caller']>>

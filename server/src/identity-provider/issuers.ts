@@ -1,3 +1,5 @@
+import { fingerprint } from '../lib/secrets.ts'
+
 /** The supported identity providers, and how each one's issuer is derived from the administrator's settings. */
 
 export const idpTypes = [
@@ -42,6 +44,10 @@ export interface TrustedIssuer {
   /** Required `hd` claim, because Google has the same issuer for all Workspace domains. */
   hostedDomain?: string
 }
+
+/** Identifies the settings that a token was verified with. */
+export const describeIdentityProvider = ({ issuer, audiences, hostedDomain }: TrustedIssuer): string =>
+  fingerprint(JSON.stringify([issuer, audiences, hostedDomain ?? null]))
 
 /** A setting is missing or malformed; `field` is its name. */
 export class InvalidIdentityProvider extends Error {

@@ -2,16 +2,11 @@ import { LRUCache } from 'lru-cache'
 import { type StoredConnector, selectStoredConnectors } from '../connectors/connectors.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import { type ConsentedToken, type Consenting, consentKey, readToken } from '../consent/consent.ts'
-import {
-  describeIdentityProvider,
-  findIdentity,
-  type HeldIdentity,
-  readHeldIdentity,
-} from '../delegation/held-identities.ts'
+import { findIdentity, type HeldIdentity, readHeldIdentity } from '../end-users/held-identities.ts'
 import type { Service } from '../foundation/service.ts'
 import type { ToolUser } from '../foundation/tool-user.ts'
 import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
-import { findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'
+import { describeIdentityProvider, findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'
 
 /** A user at a tool server. */
 export interface Delegate extends Consenting {

@@ -5,7 +5,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type Delegation, startDelegation } from '../../test/delegation.ts'
-import type { HeldIdentity } from '../delegation/held-identities.ts'
+import type { HeldIdentity } from '../end-users/held-identities.ts'
 
 let world: Delegation
 let me: Awaited<ReturnType<Delegation['caller']>>

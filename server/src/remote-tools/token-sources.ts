@@ -1,10 +1,9 @@
 import { readServerMetadata, type ServerMetadata } from '../connectors/server-metadata.ts'
 import { StepFailed } from '../connectors/steps.ts'
 import type { Consenting } from '../consent/consent.ts'
-import { describeIdentityProvider } from '../delegation/held-identities.ts'
 import { type AssertionIssuer, findAssertionIssuer } from '../delegation/token-exchange.ts'
 import type { Service } from '../foundation/service.ts'
-import type { TrustedIssuer } from '../identity-provider/issuers.ts'
+import { describeIdentityProvider, type TrustedIssuer } from '../identity-provider/issuers.ts'
 import { DocumentCache } from '../net/document-cache.ts'
 
 /** Issuers of assertions and access tokens, as published by the identity provider and the tool server. */

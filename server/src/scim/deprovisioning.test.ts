@@ -5,7 +5,7 @@ import { offer, openPage } from '../../test/page.ts'
 import { connectDirectory } from '../../test/scim.ts'
 import { useScriptedModel } from '../../test/scripted-model.ts'
 import { callerFor, member, type Shop, startShop } from '../../test/shop.ts'
-import { holdIdentity } from '../delegation/held-identities.ts'
+import { holdIdentity } from '../end-users/held-identities.ts'
 
 const { redisUrl } = inject('engines')
 /** Everything must have ended by then. */

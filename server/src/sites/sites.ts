@@ -8,7 +8,6 @@ import { wildcardOf } from '../net/origins.ts'
 import { requireRoom } from '../plans/plans.ts'
 import { recordAudit } from '../stores/audit/audit.ts'
 import type { Sql } from '../stores/database.ts'
-import { moveThreadsOffSite } from '../threads/threads.ts'
 import { moveUsageOffSite } from '../usage/usage.ts'
 import type * as contract from './contract.ts'
 
@@ -39,6 +38,21 @@ export async function deleteSite(
     await recordAudit(sql, trailOf(caller), 'site.deleted', id, { origin: site.origin })
   })
   return { success: true }
+}
+
+/** Detaches a site's threads from the site. The caller must lock the site first, so that no new threads start there. */
+async function moveThreadsOffSite(sql: Sql, siteId: string): Promise<void> {
+  while (await detachThreads(sql, siteId, 10_000));
+}
+
+async function detachThreads(sql: Sql, siteId: string, most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update threads set site_id = null
+      where id in (select id from threads where site_id = ${siteId} order by id limit ${most}) returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
 }
 
 /**

@@ -118,21 +118,6 @@ export async function startThreadWithId(
     on conflict do nothing`
 }
 
-/** Detaches a site's threads from the site. The caller must lock the site first, so that no new threads start there. */
-export async function moveThreadsOffSite(sql: Sql, siteId: string): Promise<void> {
-  while (await detachThreads(sql, siteId, 10_000));
-}
-
-async function detachThreads(sql: Sql, siteId: string, most: number): Promise<number> {
-  const [row] = await sql<{ changed: number }>`
-    with changed as (
-      update threads set site_id = null
-      where id in (select id from threads where site_id = ${siteId} order by id limit ${most}) returning id
-    )
-    select count(*) as changed from changed`
-  return row?.changed ?? 0
-}
-
 /** Adds a message to a thread's counts. */
 export async function countMessage(sql: Sql, id: string, message: { tokens: number; at: string }): Promise<void> {
   const [thread] = await sql`

@@ -17,6 +17,8 @@ export interface PreviewTokens {
   }
   /** Also returns expired previews. Undefined if the token wasn't issued here. */
   open(token: string): Preview | undefined
+  /** Whether the sign-in still stands in which a preview was asked for. */
+  isSignedIn(grantId: string | undefined): Promise<boolean>
 }
 
 /** How long the user's browser keeps the connection before it needs another token. */
@@ -27,7 +29,10 @@ const longestToken = 4_096
 
 export const isPreviewToken = (text: string): boolean => text.startsWith(prefix)
 
-export function createPreviewTokens({ secrets, clock }: Pick<Service, 'secrets' | 'clock'>): PreviewTokens {
+export function createPreviewTokens(
+  { secrets, clock }: Pick<Service, 'secrets' | 'clock'>,
+  hasGrant: (id: string) => Promise<boolean>,
+): PreviewTokens {
   const signer = createSigner<Preview>(secrets.derive('preview tokens'), longestToken)
   return {
     issue(preview) {
@@ -36,5 +41,6 @@ export function createPreviewTokens({ secrets, clock }: Pick<Service, 'secrets' 
       return { token: prefix + signer.sign({ ...preview, end_user }), expiresAt }
     },
     open: (token) => (isPreviewToken(token) ? signer.open(token.slice(prefix.length)) : undefined),
+    isSignedIn: async (grantId) => grantId === undefined || hasGrant(grantId),
   }
 }

@@ -1,4 +1,3 @@
-import { findRecord } from '../access/records.ts'
 import type { Identities } from '../end-users/identities.ts'
 import type { Refusal } from '../foundation/activity.ts'
 import type { HttpExchange, Input, Output } from '../foundation/operation.ts'
@@ -212,15 +211,12 @@ async function requirePreview(
   }
   const [[standing], isSignedIn] = await Promise.all([
     checkStanding(service, key.organization_id, [holder]),
-    isGrantValid(service, end_user.previewer?.grant_id),
+    service.previewTokens.isSignedIn(end_user.previewer?.grant_id),
   ])
   if (standing !== 'stands' || !isSignedIn)
     throw refuse('member', 'INVALID_TOKEN', 'The member who started the preview has left or signed out.')
   return holder
 }
-
-const isGrantValid = async ({ kv }: Service, grantId: string | undefined): Promise<boolean> =>
-  grantId === undefined || (await findRecord(kv, 'Grant', grantId)) !== undefined
 
 /** An origin that no administrator allowed has no site, which is cached as an empty id. */
 async function lookUpSite({ database }: Service, key: LiveKey, origin: string): Promise<string> {

@@ -1,3 +1,5 @@
+import type * as contract from '../end-users/contract.ts'
+import { getEndUser } from '../end-users/end-users.ts'
 import { type OrgCaller, trailOf } from '../foundation/caller.ts'
 import type { Input, Output } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
@@ -7,8 +9,6 @@ import { selectMessages } from '../threads/messages.ts'
 import { selectContents } from '../tool-calls/contents.ts'
 import type { ToolCallRecorder } from '../tool-calls/recorder.ts'
 import { listToolCalls } from '../tool-calls/tool-calls.ts'
-import type * as contract from './contract.ts'
-import { getEndUser } from './end-users.ts'
 
 type Line = Output<typeof contract.exportEndUser>
 type Needs = Service & { toolCalls: ToolCallRecorder }

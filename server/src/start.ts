@@ -1,9 +1,9 @@
-import { type Config, describeUnknownSettings } from '../config/config.ts'
-import { demoUsers } from '../demo/demo.ts'
-import { startDemoExamples } from '../demo/examples.ts'
-import { type RunningServer, startServer } from '../main.ts'
-import { CommandFailed } from './command-failed.ts'
-import { explainStores } from './stores.ts'
+import { type Config, describeUnknownSettings } from './config/config.ts'
+import { startDemoExamples } from './demo/examples.ts'
+import { type RunningServer, startServer } from './main.ts'
+import { CommandFailed } from './operator/command-failed.ts'
+import { explainStores } from './operator/stores.ts'
+import { demoUsers } from './users/demo-users.ts'
 
 /** The terminal signals npm and the server, and npm forwards its signal, so one keystroke can arrive several times. */
 const sameSignalMs = 500

@@ -1,5 +1,4 @@
 import type { Service } from '../foundation/service.ts'
-import type { TrustedIssuer } from '../identity-provider/issuers.ts'
 import { fingerprint, ignoreUnreadable } from '../lib/secrets.ts'
 import { canonicalEmail } from '../net/email-addresses.ts'
 import type { Sql } from '../stores/database.ts'
@@ -73,9 +72,6 @@ export async function forgetIdentity(
   }
   await kv.delete(key)
 }
-
-export const describeIdentityProvider = ({ issuer, audiences, hostedDomain }: TrustedIssuer): string =>
-  fingerprint(JSON.stringify([issuer, audiences, hostedDomain ?? null]))
 
 const identityKey = (organizationId: string, endUserId: string) => `identity:${organizationId}:${endUserId}`
 const addressKey = (organizationId: string, email: string) => `identity-of:${organizationId}:${fingerprint(email)}`
