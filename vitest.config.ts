@@ -49,10 +49,10 @@ const server = { include: ['server/**/*.test.ts'], exclude: elsewhere }
 
 /** Tests of connections, telemetry and interoperability. The stores make no difference to them. */
 const once = [
-  'server/src/http/connections.test.ts',
-  'server/src/mcp/{clients,conformance}.test.ts',
-  'server/src/remote-tools/interoperability.test.ts',
-  'server/src/telemetry/telemetry.test.ts',
+  'server/src/kernel/http/connections.test.ts',
+  'server/src/tools/mcp/{clients,conformance}.test.ts',
+  'server/src/tools/remote-tools/interoperability.test.ts',
+  'server/src/agent/telemetry/telemetry.test.ts',
 ]
 
 /**

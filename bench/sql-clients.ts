@@ -17,8 +17,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import postgres from 'postgres'
-import { columnTypes } from '../server/src/stores/database.ts'
-import { type StatementResult, sendInBatches } from '../server/src/stores/postgres/batches.ts'
+import { columnTypes } from '../server/src/kernel/stores/database.ts'
+import { type StatementResult, sendInBatches } from '../server/src/kernel/stores/postgres/batches.ts'
 
 const { values: options } = parseArgs({
   options: {
@@ -131,7 +131,7 @@ const pgAsOrg =
     }
   }
 
-/** As in server/src/stores/database.ts. */
+/** As in server/src/kernel/stores/database.ts. */
 function inBatches(pool: pg.Pool, isCommitSentAlong: boolean): AsOrg {
   const senders = new WeakMap<pg.PoolClient, ReturnType<typeof sendInBatches>>()
   return async (org, statements) => {

@@ -3,14 +3,14 @@ import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { generateClientTypes } from '../client/generate.ts'
 import { api, tags } from '../server/src/api.ts'
-import { type Setting, settings } from '../server/src/config/config.ts'
-import { describeApi } from '../server/src/reference/openapi.ts'
+import { describeApi } from '../server/src/console/reference/openapi.ts'
+import { type Setting, settings } from '../server/src/kernel/config/config.ts'
 import { describeAccess } from '../server/test/access-matrix.ts'
 import { listTexts } from '../widget/src/view/strings.ts'
 
 const root = join(import.meta.dirname, '..')
 
-const introduction = `<!-- Generated from server/src/config/config.ts by \`npm run generate\`. Edit it there. -->
+const introduction = `<!-- Generated from server/src/kernel/config/config.ts by \`npm run generate\`. Edit it there. -->
 
 # Configuration
 

@@ -75,7 +75,7 @@ export async function buildWidget(): Promise<void> {
   await replaceFile('preview.js', preview)
 }
 
-/** The server computes the same URL (server/src/http/shared-file.ts). */
+/** The server computes the same URL (server/src/kernel/http/shared-file.ts). */
 const addressOf = (name: string, text: string) => `/embed/${name}-${hash('sha256', text, 'base64url').slice(0, 22)}.js`
 
 /** Not with `define`: the bundler would try to resolve a known address, and add code for doing so. */

@@ -1,4 +1,4 @@
-import { echo } from '../../server/src/diagnostics/tools.ts'
+import { echo } from '../../server/src/organizations/diagnostics/tools.ts'
 
 /** Twenty tools. The load calls the first. */
 export const names = ['echo', ...Array.from({ length: 19 }, (_, index) => `echo_${index}`)]

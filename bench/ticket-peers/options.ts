@@ -1,4 +1,4 @@
-import { connectRedis } from '../../server/src/stores/redis.ts'
+import { connectRedis } from '../../server/src/kernel/stores/redis.ts'
 
 /** Options of a peer: the number of clients, and the Redis for its data. Without Redis, it uses its memory. */
 export function readOptions() {

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 // @ts-expect-error Has no types. It's the library's default adapter, which logs a warning unless it's set explicitly.
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
-import { Provider } from '../../server/src/authorization-server/library.ts'
+import { Provider } from '../../server/src/accounts/authorization-server/library.ts'
 import { type AllowedExchange, addTokenExchange, idJag, tokenExchange } from './token-exchange.ts'
 
 const hour = 60 * 60

@@ -2,7 +2,7 @@ import { createPublicKey, type KeyObject, randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { jwtVerify, SignJWT } from 'jose'
 import type { Provider } from 'oidc-provider'
-import { errors } from '../../server/src/authorization-server/library.ts'
+import { errors } from '../../server/src/accounts/authorization-server/library.ts'
 
 export const tokenExchange = 'urn:ietf:params:oauth:grant-type:token-exchange'
 export const idJag = 'urn:ietf:params:oauth:token-type:id-jag'

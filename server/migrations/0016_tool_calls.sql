@@ -1,4 +1,4 @@
--- The records of tool calls through the hub, in batches (tool-calls/recorder.ts). A batch is one row, because a row per
+-- The records of tool calls through the hub, in batches (tools/call-records/recorder.ts). A batch is one row, because a row per
 -- call costs PostgreSQL more than the call costs the hub. Each batch has an audit event that carries its hash.
 create table tool_call_batches (
   organization_id uuid not null references organizations (id) on delete cascade,

@@ -2,7 +2,7 @@
 -- report them.
 alter table audit_events add constraint audit_events_sequence check (sequence > 0) not valid;
 
--- How far the background verification of each chain has come (audit-events/verifier.ts).
+-- How far the background verification of each chain has come (organizations/audit-events/verifier.ts).
 create table audit_verifications (
   organization_id uuid primary key references organizations (id) on delete cascade,
   state jsonb,

@@ -1,5 +1,5 @@
 -- An end user is a subject of one issuer, and a connector's secret for the identity provider is for one issuer. Today's
--- rows get the issuer that is configured now, derived as identity-provider/issuers.ts derives it. For a Microsoft tenant
+-- rows get the issuer that is configured now, derived as visitors/identity-provider/issuers.ts derives it. For a Microsoft tenant
 -- that was entered by name, discovery spells it with the tenant's ID; the first verified ID token replaces it.
 alter table end_users
   -- As the provider's discovery document spells it. Empty if none is known; no ID token leads to such an end user.

@@ -39,5 +39,5 @@ alter table tool_call_contents add foreign key (organization_id, end_user_id)
   references end_users (organization_id, id) on delete cascade;
 create index tool_call_contents_user on tool_call_contents (organization_id, end_user_id);
 
--- stores/postgres/tool-call-batches.ts then converts the batches, and drops their tables.
+-- kernel/stores/postgres/tool-call-batches.ts then converts the batches, and drops their tables.
 alter table tool_call_batches no force row level security;

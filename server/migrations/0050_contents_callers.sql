@@ -10,7 +10,7 @@ alter table tool_call_contents add column user_id uuid;
 update tool_call_contents c set user_id = call.user_id from tool_call_records call
 where call.organization_id = c.organization_id and call.at = c.at and call.id = c.call_id;
 
--- As identity-provider/verified-emails.ts decides. PostgreSQL can't read \u0000 in JSON, so it is left out.
+-- As visitors/identity-provider/verified-emails.ts decides. PostgreSQL can't read \u0000 in JSON, so it is left out.
 create function pg_temp.is_verified(issuer text, metadata text) returns boolean language sql immutable as $$
   select case when claims -> 'email_verified' is not null then (claims -> 'email_verified')::text = 'true'
     else issuer ~ '^https://login\.microsoftonline\.(com|us)/'

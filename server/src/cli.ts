@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import packageFile from '../package.json' with { type: 'json' }
-import { InvalidConfig, readConfig, readExistingConfig } from './config/config.ts'
-import { CommandFailed } from './operator/command-failed.ts'
-import { DataFolderInUse, PostgresFailed } from './stores/postgres/embedded-postgres.ts'
-import { MigrationFailed } from './stores/postgres/migrations.ts'
+import { CommandFailed } from './console/operator/command-failed.ts'
+import { InvalidConfig, readConfig, readExistingConfig } from './kernel/config/config.ts'
+import { DataFolderInUse, PostgresFailed } from './kernel/stores/postgres/embedded-postgres.ts'
+import { MigrationFailed } from './kernel/stores/postgres/migrations.ts'
 
 interface Command {
   usage: string
@@ -30,50 +30,62 @@ const commands: Record<string, Command> = {
         throw new CommandFailed(
           'Use either --url, for the token of your sign-in, or --email, for a token issued on this machine',
         )
-      if (!email && !org) return (await import('./operator/login.ts')).printLoginToken(url ?? defaultUrl)
-      return (await import('./operator/accounts.ts')).printToken(readExistingConfig(), required('email', email), org)
+      if (!email && !org) return (await import('./console/operator/login.ts')).printLoginToken(url ?? defaultUrl)
+      return (await import('./console/operator/accounts.ts')).printToken(
+        readExistingConfig(),
+        required('email', email),
+        org,
+      )
     },
   },
   login: {
     usage: `login [--url ${defaultUrl}]`,
     text: 'Sign in to a server in your browser. The tokens are stored in ~/.config/inlay/credentials.json',
     options: { url: { type: 'string' } },
-    run: async ({ url }) => (await import('./operator/login.ts')).login(url ?? defaultUrl),
+    run: async ({ url }) => (await import('./console/operator/login.ts')).login(url ?? defaultUrl),
   },
   logout: {
     usage: `logout [--url ${defaultUrl}]`,
     text: 'Sign out of a server: end the session, including in the browser, and delete the stored tokens',
     options: { url: { type: 'string' } },
-    run: async ({ url }) => (await import('./operator/login.ts')).endLogin(url ?? defaultUrl),
+    run: async ({ url }) => (await import('./console/operator/login.ts')).endLogin(url ?? defaultUrl),
   },
   'user add': {
     usage: 'user add --email <address> [--name <name>] [--org <slug> [--role admin|member]]',
     text: 'Add a user, optionally to an organization, and print a link to set their password',
     options: { email: { type: 'string' }, name: { type: 'string' }, org: { type: 'string' }, role: { type: 'string' } },
     run: async ({ email, name, org, role }) =>
-      (await import('./operator/accounts.ts')).addUser(readConfig(), required('email', email), { name, org, role }),
+      (await import('./console/operator/accounts.ts')).addUser(readConfig(), required('email', email), {
+        name,
+        org,
+        role,
+      }),
   },
   'user list': {
     usage: 'user list [--org <slug>]',
     text: 'List users and their roles in organizations',
     options: { org: { type: 'string' } },
-    run: async ({ org }) => (await import('./operator/accounts.ts')).printUsers(readExistingConfig(), org),
+    run: async ({ org }) => (await import('./console/operator/accounts.ts')).printUsers(readExistingConfig(), org),
   },
   'user password': {
     usage: 'user password --email <address>',
     text: 'Print a link for a user to reset their password',
     options: { email: { type: 'string' } },
     run: async ({ email }) =>
-      (await import('./operator/accounts.ts')).renewPassword(readExistingConfig(), required('email', email)),
+      (await import('./console/operator/accounts.ts')).renewPassword(readExistingConfig(), required('email', email)),
   },
   'user second-factor-off': {
     usage: 'user second-factor-off --email <address> [--passkeys]',
     text: 'Turn off the second factor of a user who lost their authenticator app and recovery codes; with --passkeys, also remove their passkeys',
     options: { email: { type: 'string' }, passkeys: { type: 'boolean' } },
     run: async ({ email, passkeys }) =>
-      (await import('./operator/accounts.ts')).turnOffSecondFactor(readExistingConfig(), required('email', email), {
-        passkeys: passkeys !== undefined,
-      }),
+      (await import('./console/operator/accounts.ts')).turnOffSecondFactor(
+        readExistingConfig(),
+        required('email', email),
+        {
+          passkeys: passkeys !== undefined,
+        },
+      ),
   },
   'org add': {
     usage: 'org add --name <name> --admin <address> [--slug <slug>] [--plan <plan>]',
@@ -85,7 +97,7 @@ const commands: Record<string, Command> = {
       plan: { type: 'string' },
     },
     run: async ({ name, admin, slug, plan }) =>
-      (await import('./operator/accounts.ts')).addOrganization(readConfig(), {
+      (await import('./console/operator/accounts.ts')).addOrganization(readConfig(), {
         name: required('name', name),
         admin: required('admin', admin),
         slug,
@@ -95,20 +107,20 @@ const commands: Record<string, Command> = {
   'org list': {
     usage: 'org list',
     text: 'List organizations with their plan and number of members',
-    run: async () => (await import('./operator/accounts.ts')).printOrganizations(readExistingConfig()),
+    run: async () => (await import('./console/operator/accounts.ts')).printOrganizations(readExistingConfig()),
   },
   'org deleted': {
     usage: 'org deleted [--id <organization>]',
     text: 'List the receipts of deleted organizations: when each was deleted and erased, and how many rows. --id finds the one of an organization',
     options: { id: { type: 'string' } },
-    run: async ({ id }) => (await import('./operator/accounts.ts')).printErasures(readExistingConfig(), id),
+    run: async ({ id }) => (await import('./console/operator/accounts.ts')).printErasures(readExistingConfig(), id),
   },
   'key add': {
     usage: 'key add --org <slug> --name <name> [--origins <origin,…>]',
     text: 'Create a publishable key for the widget and print it. --origins lists the sites that may use it, such as https://shop.example',
     options: { org: { type: 'string' }, name: { type: 'string' }, origins: { type: 'string' } },
     run: async ({ org, name, origins }) =>
-      (await import('./operator/accounts.ts')).addPublishableKey(readExistingConfig(), {
+      (await import('./console/operator/accounts.ts')).addPublishableKey(readExistingConfig(), {
         org: required('org', org),
         name: required('name', name),
         origins,
@@ -117,29 +129,29 @@ const commands: Record<string, Command> = {
   migrate: {
     usage: 'migrate',
     text: 'Migrate the database schema without starting the server',
-    run: async () => (await import('./operator/maintenance.ts')).migrateOnly(readConfig()),
+    run: async () => (await import('./console/operator/maintenance.ts')).migrateOnly(readConfig()),
   },
   doctor: {
     usage: 'doctor',
     text: 'Check runtime, configuration, stores, disk, clock, sign-in provider and model, and suggest fixes',
-    run: async () => (await import('./operator/doctor.ts')).examine(),
+    run: async () => (await import('./console/operator/doctor.ts')).examine(),
   },
   'demo usage': {
     usage: 'demo usage',
     text: 'Add 90 days of sample usage to the organization "demo"; safe to repeat',
-    run: async () => (await import('./operator/demo.ts')).addDemoUsage(readExistingConfig()),
+    run: async () => (await import('./console/operator/demo.ts')).addDemoUsage(readExistingConfig()),
   },
   'audit verify': {
     usage: 'audit verify [--org <slug>] [--from <head or file>]',
     text: 'Verify the audit chains, report the first invalid row of each, and print each head. Store the output elsewhere: with --from, the command also reports rows and organizations that were deleted since then',
     options: { org: { type: 'string' }, from: { type: 'string' } },
     run: async ({ org, from }) =>
-      (await import('./operator/maintenance.ts')).verifyAudit(readExistingConfig(), { org, from }),
+      (await import('./console/operator/maintenance.ts')).verifyAudit(readExistingConfig(), { org, from }),
   },
   'secret rotate': {
     usage: 'secret rotate',
     text: 'Re-encrypt everything with the first secret of INLAY_SECRET; safe to repeat',
-    run: async () => (await import('./operator/maintenance.ts')).rotateSecret(readExistingConfig()),
+    run: async () => (await import('./console/operator/maintenance.ts')).rotateSecret(readExistingConfig()),
   },
 }
 

@@ -1,9 +1,9 @@
-import { type Config, describeUnknownSettings } from './config/config.ts'
-import { startDemoExamples } from './demo/examples.ts'
+import { demoUsers } from './accounts/users/demo-users.ts'
+import { startDemoExamples } from './console/demo/examples.ts'
+import { CommandFailed } from './console/operator/command-failed.ts'
+import { explainStores } from './console/operator/stores.ts'
+import { type Config, describeUnknownSettings } from './kernel/config/config.ts'
 import { type RunningServer, startServer } from './main.ts'
-import { CommandFailed } from './operator/command-failed.ts'
-import { explainStores } from './operator/stores.ts'
-import { demoUsers } from './users/demo-users.ts'
 
 /** The terminal signals npm and the server, and npm forwards its signal, so one keystroke can arrive several times. */
 const sameSignalMs = 500

@@ -1,16 +1,21 @@
 import { ToolDefinition } from '@inlay/protocol'
 import { type Client, ProtocolError } from '@modelcontextprotocol/client'
-import type { StoredConnector } from '../src/connectors/connectors.ts'
-import { readServerMetadata } from '../src/connectors/server-metadata.ts'
-import { StepFailed } from '../src/connectors/steps.ts'
-import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/consent/consent.ts'
-import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../src/delegation/token-exchange.ts'
-import type { Service } from '../src/foundation/service.ts'
-import { createSecrets } from '../src/lib/secrets.ts'
-import { createSafeFetch } from '../src/net/safe-fetch.ts'
-import { createAccessTokens } from '../src/remote-tools/connector-tokens.ts'
-import { connectClient, createRemoteClients, listRemoteTools, withBearer } from '../src/remote-tools/remote-clients.ts'
-import type { Kv } from '../src/stores/kv.ts'
+import type { Service } from '../src/kernel/foundation/service.ts'
+import { createSecrets } from '../src/kernel/lib/secrets.ts'
+import { createSafeFetch } from '../src/kernel/net/safe-fetch.ts'
+import type { Kv } from '../src/kernel/stores/kv.ts'
+import type { StoredConnector } from '../src/tools/connectors/connectors.ts'
+import { readServerMetadata } from '../src/tools/connectors/server-metadata.ts'
+import { StepFailed } from '../src/tools/connectors/steps.ts'
+import { beginConsent, type Consenting, finishConsent, takeVisit } from '../src/tools/consent/consent.ts'
+import { findAssertionIssuer, redeemAssertion, requestAssertion } from '../src/tools/delegation/token-exchange.ts'
+import { createAccessTokens } from '../src/tools/remote-tools/connector-tokens.ts'
+import {
+  connectClient,
+  createRemoteClients,
+  listRemoteTools,
+  withBearer,
+} from '../src/tools/remote-tools/remote-clients.ts'
 import { testSecret } from './engines/engines.ts'
 
 /** The environment variable `MCP_CONFORMANCE_CONTEXT`, as the suite sets it for its client. */

@@ -1,6 +1,6 @@
-import { newId } from '../src/lib/ids.ts'
-import type { ToolCallRow } from '../src/runs/run.ts'
-import type { Sql } from '../src/stores/database.ts'
+import type { ToolCallRow } from '../src/agent/runs/run.ts'
+import { newId } from '../src/kernel/lib/ids.ts'
+import type { Sql } from '../src/kernel/stores/database.ts'
 
 /** Writes conversations as rows, for tests that read or erase them. All run in a transaction of the organization. */
 

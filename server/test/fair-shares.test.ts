@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { createAttendance } from '../src/ag-ui/attendance.ts'
-import { createRunTurns } from '../src/agent-loop/turns/run-turns.ts'
-import { SendingRoom } from '../src/chat/sending-room.ts'
-import { createLog } from '../src/lib/log.ts'
-import { openLocalBus } from '../src/stores/bus.ts'
+import { createRunTurns } from '../src/agent/loop/turns/run-turns.ts'
+import { createAttendance } from '../src/channels/ag-ui/attendance.ts'
+import { SendingRoom } from '../src/channels/chat/sending-room.ts'
+import { createLog } from '../src/kernel/lib/log.ts'
+import { openLocalBus } from '../src/kernel/stores/bus.ts'
 
 /** What organizations share on a node, and how each of them gets the most of it. */
 

@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto'
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, SignJWT } from 'jose'
-import { confirmBrowser } from '../src/confirmed-browsers/browsers.ts'
+import { confirmBrowser } from '../src/accounts/confirmed-browsers/browsers.ts'
 import type { HttpService } from './http-server.ts'
 
 /** The key of a widget's frame, without a browser. */

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { ClientMessage, maxChatMessageLength, ServerMessage } from '@inlay/protocol'
 import { uiMessageChunkSchema } from 'ai'
 import { describe, expect, test } from 'vitest'
-import { runLimits } from '../src/agent-loop/work.ts'
-import { updateConfig } from '../src/identity-provider/contract.ts'
-import { idpTypes, trustedIssuer } from '../src/identity-provider/issuers.ts'
+import { runLimits } from '../src/agent/loop/work.ts'
+import { updateConfig } from '../src/visitors/identity-provider/contract.ts'
+import { idpTypes, trustedIssuer } from '../src/visitors/identity-provider/issuers.ts'
 import { readSnippets } from './snippets.ts'
 
 const read = (file: string) => readFileSync(join(import.meta.dirname, '../..', file), 'utf8')
@@ -30,7 +30,9 @@ describe('Trust your identity provider', () => {
   })
 
   test('explains every step at which an ID token or a ticket can be rejected', () => {
-    const sources = ['identity-provider/id-tokens.ts', 'tickets/tickets.ts'].map((file) => read(`server/src/${file}`))
+    const sources = ['visitors/identity-provider/id-tokens.ts', 'visitors/tickets/tickets.ts'].map((file) =>
+      read(`server/src/${file}`),
+    )
     const steps = sources.flatMap((source) =>
       [...source.matchAll(/new (?:IdTokenRefused|StepFailed)\(\s*'(\w+)'/g)].map(([, step = '']) => step),
     )
@@ -66,7 +68,7 @@ describe('The chat’s protocol', () => {
   })
 
   test('explains every chunk', () => {
-    const sources = ['run-feeds/chunks.ts', 'agent-loop/model-step.ts', 'agent-loop/loop.ts', 'agent-loop/summary.ts']
+    const sources = ['agent/feeds/chunks.ts', 'agent/loop/model-step.ts', 'agent/loop/loop.ts', 'agent/loop/summary.ts']
     const types = find(sources.map((file) => read(`server/src/${file}`)).join(), /\{\s*type: '([a-z-]+)'[,\s}]/g)
     expect(types).toContain('tool-approval-request')
     const [, explained = ''] = guide.split('### Chunks')
@@ -75,9 +77,9 @@ describe('The chat’s protocol', () => {
   })
 
   test('explains every code of a refused request and of a failed run', () => {
-    const sources = ['create-runs.ts', 'thread-changes.ts'].map((file) => read(`server/src/agent-loop/${file}`))
+    const sources = ['create-runs.ts', 'thread-changes.ts'].map((file) => read(`server/src/agent/loop/${file}`))
     const refusals = find(sources.join(), /failure\(\d+, '(\w+)'/g)
-    const failures = find(read('server/src/runs/run.ts'), /^ {2}\| '([A-Z_]+)'/gm)
+    const failures = find(read('server/src/agent/runs/run.ts'), /^ {2}\| '([A-Z_]+)'/gm)
     expect(refusals).toContain('RUN_ACTIVE')
     expect(failures).toContain('BUDGET_REACHED')
     const [, explained = ''] = guide.split('## Errors')

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { createHttpServer } from '../src/http/connections.ts'
+import { createHttpServer } from '../src/kernel/http/connections.ts'
 import { startTestService, type TestService } from './harness.ts'
 
 export interface HttpService extends TestService {

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import type { Service } from '../src/foundation/service.ts'
-import { type Relayed, relayTool, type ToolCall } from '../src/foundation/tool.ts'
-import { failure } from '../src/lib/errors.ts'
-import type { Method, Offer } from '../src/mcp/dispatcher.ts'
-import { codes, Fault } from '../src/mcp/messages.ts'
+import type { Service } from '../src/kernel/foundation/service.ts'
+import { type Relayed, relayTool, type ToolCall } from '../src/kernel/foundation/tool.ts'
+import { failure } from '../src/kernel/lib/errors.ts'
+import type { Method, Offer } from '../src/tools/mcp/dispatcher.ts'
+import { codes, Fault } from '../src/tools/mcp/messages.ts'
 
 /** The tools, resources and prompts that the conformance suite expects, which Inlay itself doesn't have. */
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readIdentity } from '../src/accounts/users/users.ts'
 import { api } from '../src/api.ts'
-import { readIdentity } from '../src/users/users.ts'
 import { startTestService, type TestService } from './harness.ts'
 import { samples } from './samples.ts'
 

@@ -1,5 +1,5 @@
 import { inject, onTestFinished } from 'vitest'
-import { replyTimeout } from '../src/hub/nodes.ts'
+import { replyTimeout } from '../src/tools/hub/nodes.ts'
 import { type EngineProxy, startEngineProxy } from './engine-proxy.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
 import { patience } from './processes.ts'

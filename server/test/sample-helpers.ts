@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { Operation } from '../src/foundation/operation.ts'
-import type { Sql } from '../src/stores/database.ts'
+import type { Operation } from '../src/kernel/foundation/operation.ts'
+import type { Sql } from '../src/kernel/stores/database.ts'
 import type { Email, TestService } from './harness.ts'
 
 export type Slug = 'demo' | 'other'

@@ -15,7 +15,7 @@ interface FolderSamples {
 
 const src = join(import.meta.dirname, '../src')
 const folders: FolderSamples[] = await Promise.all(
-  globSync('*/samples.ts', { cwd: src }).map((file) => import(/* @vite-ignore */ join(src, file))),
+  globSync('*/*/samples.ts', { cwd: src }).map((file) => import(/* @vite-ignore */ join(src, file))),
 )
 
 export const samples: Record<string, Sample> = Object.assign({}, ...folders.map((each) => each.operationSamples))

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openConnector, selectStoredConnectors } from '../src/connectors/connectors.ts'
+import { openConnector, selectStoredConnectors } from '../src/tools/connectors/connectors.ts'
 import { startTestService, type TestResponse, type TestService } from './harness.ts'
 
 /**

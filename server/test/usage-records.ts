@@ -1,5 +1,5 @@
-import { newId } from '../src/lib/ids.ts'
-import type { UsageRecord } from '../src/usage/record.ts'
+import { newId } from '../src/kernel/lib/ids.ts'
+import type { UsageRecord } from '../src/plans/usage/record.ts'
 import type { TestService } from './harness.ts'
 
 export async function addSite(app: TestService, organizationId: string): Promise<string> {

@@ -1,11 +1,11 @@
 // Records usage until it is killed, and prints the id of every event as soon as it is acknowledged.
 //   node server/test/usage-writer.ts <organization> <site> <end user>…
 
-import { readConfig } from '../src/config/config.ts'
-import { systemClock } from '../src/lib/clock.ts'
-import { createLog } from '../src/lib/log.ts'
-import { openStores } from '../src/stores/stores.ts'
-import { createUsageRecorder } from '../src/usage/recorder.ts'
+import { readConfig } from '../src/kernel/config/config.ts'
+import { systemClock } from '../src/kernel/lib/clock.ts'
+import { createLog } from '../src/kernel/lib/log.ts'
+import { openStores } from '../src/kernel/stores/stores.ts'
+import { createUsageRecorder } from '../src/plans/usage/recorder.ts'
 import { usageRecord } from './usage-records.ts'
 
 const [organizationId = '', site_id = '', ...endUsers] = process.argv.slice(2)

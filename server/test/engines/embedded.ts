@@ -1,6 +1,6 @@
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { openEmbeddedPostgres } from '../../src/stores/postgres/embedded-postgres.ts'
+import { openEmbeddedPostgres } from '../../src/kernel/stores/postgres/embedded-postgres.ts'
 import { databaseUrl, makeRunFolder, makeTemplates } from './engines.ts'
 
 /** The engines of one machine: the embedded PostgreSQL, and a file for the key-value store. */

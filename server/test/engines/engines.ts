@@ -3,11 +3,11 @@ import { chmodSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { seedDemo } from '../../src/demo/demo.ts'
-import { createSecrets, type Secrets } from '../../src/lib/secrets.ts'
-import { auditKeys } from '../../src/stores/audit/chain.ts'
-import { openDatabase } from '../../src/stores/database.ts'
-import { migrate, serviceConnection } from '../../src/stores/postgres/migrations.ts'
+import { seedDemo } from '../../src/console/demo/demo.ts'
+import { createSecrets, type Secrets } from '../../src/kernel/lib/secrets.ts'
+import { auditKeys } from '../../src/kernel/stores/audit/chain.ts'
+import { openDatabase } from '../../src/kernel/stores/database.ts'
+import { migrate, serviceConnection } from '../../src/kernel/stores/postgres/migrations.ts'
 
 /** Tells tests where to create databases, and where Redis is, if there is one. */
 export interface Engines {

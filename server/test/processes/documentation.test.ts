@@ -65,9 +65,9 @@ describe('HTML', () => {
 /** Code around a snippet in its reader's program. `SNIPPET` marks its place; snippets without an entry stand alone. */
 const surroundings: Record<string, string> = {
   'docs/adding-a-capability.md: return database.asOrg(caller.organization.id, async (sql) => {': `
-    import { type OrgCaller, trailOf } from '../../server/src/foundation/caller.ts'
-    import { recordAudit } from '../../server/src/stores/audit/audit.ts'
-    import type { Database, Sql } from '../../server/src/stores/database.ts'
+    import { type OrgCaller, trailOf } from '../../server/src/kernel/foundation/caller.ts'
+    import { recordAudit } from '../../server/src/kernel/stores/audit/audit.ts'
+    import type { Database, Sql } from '../../server/src/kernel/stores/database.ts'
     declare function selectKey(sql: Sql, id: string): Promise<object>
     export async function create(
       { database }: { database: Database }, caller: OrgCaller, id: string, name: string, allowed_origins: string[], key: string,

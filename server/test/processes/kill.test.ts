@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { createSecrets } from '../../src/lib/secrets.ts'
+import { createSecrets } from '../../src/kernel/lib/secrets.ts'
 import { killRepeatedly } from '../kills.ts'
 import { isAlive, killPid, patience, type ServerProcess, useInstallation, useUsedInstallation } from '../processes.ts'
 

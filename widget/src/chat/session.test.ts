@@ -5,7 +5,7 @@ import { createVisitorSecret } from '../kept/visitor-secret.ts'
 import { createChatSession } from './session.ts'
 import type { Entry } from './state.ts'
 
-/** Conversations with the real server are tested in server/src/chat/session.test.ts. */
+/** Conversations with the real server are tested in server/src/channels/chat/session.test.ts. */
 
 type Sent = ClientMessageInput & { request_id: string }
 type Message = (ServerMessage & { type: 'chat/message-list' })['messages'][number]

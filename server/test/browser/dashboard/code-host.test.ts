@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { saveApp } from '../../../src/github-app/github-app.ts'
+import { saveApp } from '../../../src/content/code-host/github-app.ts'
 import { type LocalGithub, startGithub } from '../../github.ts'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { press, seeHeading } from '../visit.ts'

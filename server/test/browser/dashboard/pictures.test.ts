@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, test } from 'vitest'
-import { seedDemoUsage } from '../../../src/usage/demo-usage.ts'
+import { seedDemoUsage } from '../../../src/plans/usage/demo-usage.ts'
 import { frameOf, type ShopService, startShop, visitShop } from '../widget/shop.ts'
 import { openDashboard, visit } from './dashboard.ts'
 

@@ -1,7 +1,7 @@
 import { maxChatMessageLength } from '@inlay/protocol'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { generateKey } from '../../../src/publishable-keys/key-format.ts'
+import { generateKey } from '../../../src/visitors/publishable-keys/key-format.ts'
 import { type HttpService, startHttpService } from '../../http-server.ts'
 import { type PageOptions, usePage, useSite } from '../chromium.ts'
 import { frameOf, openActivity, waitUntilConnected } from './shop.ts'

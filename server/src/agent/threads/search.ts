@@ -1,0 +1,90 @@
+import { serviceUnavailable } from '../../kernel/lib/errors.ts'
+import { createFairQueue, QueueFull } from '../../kernel/lib/shares/fair-queue.ts'
+import type { Sql } from '../../kernel/stores/database.ts'
+
+/** A search reads texts instead of an index, because row-level security keeps PostgreSQL from using one for words. */
+const searchedThreads = 10_000
+/** Number of threads per statement, because statements time out. */
+const threadsAtOnce = 1_000
+const mostWords = 10
+
+/** Runs a few searches at a time, so that they leave connections for everything else. */
+function createTurns(perLane: number) {
+  const queue = createFairQueue({ atATime: 2, perLane, waiting: 100 })
+  return async <T>(lane: string, search: () => Promise<T>): Promise<T> => {
+    try {
+      return await queue(lane, search)
+    } catch (error) {
+      throw error instanceof QueueFull ? serviceUnavailable('Too many searches are running', error) : error
+    }
+  }
+}
+
+/** Searches of members. Organizations take turns. */
+export const inTurn = createTurns(2)
+/** Searches of end users and visitors, which must not delay those of members. An organization takes one place. */
+export const inTurnOfUsers = createTurns(1)
+
+interface Wanted {
+  statuses: string[]
+  /** Whether to search in messages too, not only in titles. */
+  withContents: boolean
+  /** Only the threads of one user. */
+  owner?: ThreadOwner
+}
+
+/** A user of the organization's web application, and where they are. */
+export interface ThreadOwner {
+  endUserId: string | null
+  /** Without an end user: fingerprint of the visitor's secret. */
+  visitor: string | null
+  /** Only threads that began here, in this frame if pages of other sites could claim the origin. */
+  origin: string | null
+  frameKey: string | null
+  isAnyOrigin: boolean
+}
+
+/** Ids of the threads with all of the words in their title or in one message, latest first. */
+export async function searchThreads(sql: Sql, search: string, wanted: Wanted): Promise<string[]> {
+  const { statuses, withContents, owner } = wanted
+  const { endUserId = null, visitor = null, origin = null, frameKey = null, isAnyOrigin = true } = owner ?? {}
+  const words = search.split(/\s+/).slice(0, mostWords).map(anyCase)
+  const found: string[] = []
+  for (let offset = 0; offset < searchedThreads; offset += threadsAtOnce) {
+    const [some] = await sql<{ searched: number; ids: string[] | null }>`
+      select count(*) as searched, array_agg(id order by active_at desc, id desc) filter (
+        where title ~ all(${words}) or ${withContents}::boolean and (
+          first_words ~ all(${words})
+          or exists (
+            select from messages
+            where thread_id = thread.id and replaced_at is null and text ~ all(${words}))
+          or exists (
+            select from runs join steps on run_id = runs.id
+            where runs.organization_id = (select current_organization()) and thread_id = thread.id
+              and replaced_at is null and text ~ all(${words})))) as ids
+      from (
+        select id, title, first_words, coalesce(last_message_at, created_at) as active_at from threads
+        where status = any(${statuses})
+          and (${isAnyOrigin}::boolean or origin is not distinct from ${origin}
+               and (frame_key is not distinct from ${frameKey} or (select has_one_site())))
+          and case when ${owner === undefined}::boolean then true
+              when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
+              else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
+        order by active_at desc, id desc limit ${threadsAtOnce} offset ${offset}
+      ) as thread`
+    found.push(...(some?.ids ?? []))
+    if ((some?.searched ?? 0) < threadsAtOnce) break
+  }
+  return found
+}
+
+/** A regular expression for a word in any case. PostgreSQL's own comparison only knows ASCII in some locales. */
+const anyCase = (word: string): string =>
+  [...word]
+    .map((character) => {
+      const cases = new Set([character, character.toLowerCase(), character.toUpperCase()])
+      const single = [...cases].filter((each) => [...each].length === 1)
+      if (single.length > 1) return `[${single.join('')}]`
+      return /[\p{L}\p{M}\p{N}]/u.test(character) ? character : `\\${character}`
+    })
+    .join('')

@@ -1,0 +1,195 @@
+import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import type { Input, Output } from '../../kernel/foundation/operation.ts'
+import type { Service } from '../../kernel/foundation/service.ts'
+import { notFound } from '../../kernel/lib/errors.ts'
+import { newId } from '../../kernel/lib/ids.ts'
+import { recordAudit } from '../../kernel/stores/audit/audit.ts'
+import type { Sql } from '../../kernel/stores/database.ts'
+import { areContentsVisible } from '../settings/settings.ts'
+import type * as contract from './contract.ts'
+import { inTurn, searchThreads } from './search.ts'
+
+type Thread = Output<typeof contract.getThread>
+type ThreadList = Output<typeof contract.listThreads>
+
+export async function listThreads(
+  { database }: Service,
+  caller: OrgCaller,
+  { search, ...page }: Input<typeof contract.listThreads>,
+): Promise<ThreadList> {
+  const { id } = caller.organization
+  if (search === undefined) return database.asOrg(id, (sql) => selectPage(sql, page))
+  const searching = async (sql: Sql): Promise<ThreadList> => {
+    const withContents = await areContentsVisible(sql)
+    const found = await searchThreads(sql, search, { statuses: statusesOf(page), withContents })
+    const ids = found.slice(page.offset, page.offset + page.limit)
+    const threads = await selectThreads(sql, { ...allStatuses, ids, limit: page.limit, offset: 0 })
+    // Without the words, which may be personal data and would stay forever.
+    if (withContents) await recordAudit(sql, trailOf(caller), 'thread.contents_searched', id)
+    return { threads, total: found.length }
+  }
+  return inTurn(id, () => database.asOrg(id, searching))
+}
+
+export async function listEndUserThreads(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id, ...page }: Input<typeof contract.listEndUserThreads>,
+): Promise<ThreadList> {
+  return database.asOrg(organization.id, async (sql) => {
+    const [endUser] = await sql`select from end_users where id = ${id}`
+    if (!endUser) throw notFound('end_user', id)
+    return selectPage(sql, page, id)
+  })
+}
+
+export async function getThread(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { id }: Input<typeof contract.getThread>,
+): Promise<Thread> {
+  return database.asOrg(organization.id, (sql) => selectThread(sql, id))
+}
+
+export async function updateThread(
+  { database }: Service,
+  caller: OrgCaller,
+  { id, ...changes }: Input<typeof contract.updateThread>,
+): Promise<Thread> {
+  return database.asOrg(caller.organization.id, async (sql) => {
+    const [found] = await sql`
+      update threads
+      set title = coalesce(${changes.title ?? null}, title), status = coalesce(${changes.status ?? null}, status),
+          updated_at = now()
+      where id = ${id} returning id`
+    if (!found) throw notFound('thread', id)
+    await recordAudit(sql, trailOf(caller), 'thread.updated', id, changes)
+    return selectThread(sql, id)
+  })
+}
+
+export async function getThreadAnalytics(
+  { database }: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.getThreadAnalytics>> {
+  const [analytics] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.getThreadAnalytics>>`
+      select count(*) as total_threads, coalesce(sum(message_count), 0) as total_messages,
+             coalesce(sum(total_tokens), 0) as total_tokens,
+             count(*) filter (where status = 'regular') as active_threads,
+             count(*) filter (where status = 'archived') as archived_threads
+      from threads where status <> 'deleted'`,
+  )
+  return analytics as Output<typeof contract.getThreadAnalytics>
+}
+
+/** Starts a thread of an end user or an anonymous visitor, without a site if the site was deleted in the meantime. */
+export async function startThread(
+  sql: Sql,
+  { endUserId, siteId }: { endUserId: string | null; siteId: string | null },
+): Promise<string> {
+  const id = newId()
+  await sql`
+    insert into threads (organization_id, id, end_user_id, site_id)
+    values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId} for key share))`
+  return id
+}
+
+/** Starts a thread with an id that its client chose. Does nothing if it's taken. */
+export async function startThreadWithId(
+  sql: Sql,
+  thread: {
+    id: string
+    endUserId: string | null
+    siteId: string | null
+    origin: string | undefined
+    frameKey: string | undefined
+    visitor: string | undefined
+  },
+): Promise<void> {
+  const { id, endUserId, siteId, origin = null, frameKey = null, visitor = null } = thread
+  await sql`
+    insert into threads
+      (organization_id, id, end_user_id, site_id, origin, frame_key, visitor_fingerprint, visitor_expires_at)
+    values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId} for key share),
+            ${origin}, ${frameKey}, ${visitor},
+            case when ${visitor}::text is not null then now() + interval '30 days' end)
+    on conflict do nothing`
+}
+
+/** Adds a message to a thread's counts. */
+export async function countMessage(sql: Sql, id: string, message: { tokens: number; at: string }): Promise<void> {
+  const [thread] = await sql`
+    update threads
+    set message_count = message_count + 1, total_tokens = total_tokens + ${message.tokens},
+        last_message_at = greatest(last_message_at, ${message.at})
+    where id = ${id} returning id`
+  if (!thread) throw notFound('thread', id)
+}
+
+/** Keeps runs from beginning and from being settled in an end user's threads. Returns the threads' IDs. */
+export async function lockEndUserThreads(sql: Sql, endUserId: string): Promise<string[]> {
+  const threads = await sql<{ id: string }>`
+    select id from threads where end_user_id = ${endUserId} order by id for no key update`
+  return threads.map(({ id }) => id)
+}
+
+/** Erases an end user's conversations. The caller must lock the end user and erase their usage first. */
+export async function eraseThreads(sql: Sql, ids: string[]): Promise<void> {
+  // In batches: a statement times out after eight seconds, and deleting a thread deletes all of its rows.
+  while (await eraseRuns(sql, ids, 1_000));
+  for (let first = 0; first < ids.length; first += 1_000) {
+    await sql`delete from threads where id = any(${ids.slice(first, first + 1_000)})`
+  }
+}
+
+async function eraseRuns(sql: Sql, threadIds: string[], most: number): Promise<number> {
+  const runs = await sql<{ id: string }>`select id from runs where thread_id = any(${threadIds}) limit ${most}`
+  await sql`delete from runs where id = any(${runs.map(({ id }) => id)})`
+  return runs.length
+}
+
+interface Page {
+  status?: Thread['status'] | undefined
+  limit: number
+  offset: number
+}
+
+const statusesOf = ({ status }: Pick<Page, 'status'>) => (status ? [status] : ['regular', 'archived'])
+const allStatuses = { statuses: ['regular', 'archived', 'deleted'] }
+
+async function selectPage(sql: Sql, { status, ...page }: Page, endUserId: string | null = null): Promise<ThreadList> {
+  const statuses = statusesOf({ status })
+  const [counted, threads] = await Promise.all([
+    sql<{ total: number }>`
+      select count(*) as total from threads
+      where status = any(${statuses}) and (${endUserId}::uuid is null or end_user_id = ${endUserId})`,
+    selectThreads(sql, { statuses, endUserId, ...page }),
+  ])
+  return { threads, total: counted[0]?.total ?? 0 }
+}
+
+export async function selectThread(sql: Sql, id: string): Promise<Thread> {
+  const [thread] = await selectThreads(sql, { ids: [id], ...allStatuses, limit: 1, offset: 0 })
+  if (!thread) throw notFound('thread', id)
+  return thread
+}
+
+const selectThreads = (
+  sql: Sql,
+  wanted: { statuses: string[]; ids?: string[]; endUserId?: string | null; limit: number; offset: number },
+) => {
+  const { statuses, ids = null, endUserId = null, limit, offset } = wanted
+  return sql<Thread>`
+    select id, end_user_id,
+           (select coalesce(nullif(email, ''), external_id) from end_users u where u.id = end_user_id) as end_user_name,
+           exists (select from end_users u where u.id = end_user_id and preview_user_id is not null) as is_preview,
+           site_id,
+           coalesce(title, case when (select are_contents_visible from agent_settings) then first_words end) as title,
+           status, message_count, total_tokens, last_message_at, created_at, updated_at
+    from threads
+    where status = any(${statuses})
+      and (${ids}::uuid[] is null or id = any(${ids})) and (${endUserId}::uuid is null or end_user_id = ${endUserId})
+    order by coalesce(last_message_at, created_at) desc, id desc limit ${limit} offset ${offset}`
+}

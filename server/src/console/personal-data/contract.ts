@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { usersDecideAccess } from '../../kernel/foundation/caller.ts'
+import { operation } from '../../kernel/foundation/operation.ts'
+import { Id, Timestamp } from '../../kernel/foundation/shapes.ts'
+import { variant } from '../../kernel/lib/errors.ts'
+
+const OrganizationErasure = z
+  .strictObject({
+    id: z.string().describe('ID of the receipt'),
+    organization_hash: z
+      .string()
+      .describe('SHA-256 of the organization’s ID, in base64url; nothing else of the organization is kept'),
+    counts: z
+      .record(z.string(), z.int())
+      .describe(
+        'Number of rows that were erased so far, by database table; `users` are accounts that a directory created',
+      ),
+    requested_at: Timestamp.describe('When the organization was deleted; all access to it ended then'),
+    finished_at: Timestamp.nullable().describe(
+      'When nothing of the organization was left; null while rows are still erased',
+    ),
+  })
+  .meta({ id: 'OrganizationErasure' })
+
+const common = { tag: 'Organizations', resource: 'organization_erasure' } as const
+
+export const deletionErrors = {
+  SUBSCRIPTION_RENEWS: variant(
+    409,
+    'CONFLICT',
+    'The organization has a subscription that renews. Cancel it in the billing portal, then delete the organization.',
+  ),
+} as const
+
+export const deleteOrganization = operation({
+  ...common,
+  id: 'deleteOrganization',
+  method: 'post',
+  path: '/organizations/current/delete',
+  access: 'admin',
+  usersOnly: usersDecideAccess,
+  summary: 'Delete the organization',
+  description:
+    'Ends all access to the organization at once: of members, service accounts, publishable keys, directories and open connections. Then erases everything that belongs to it, including the audit trail, and returns a receipt. This can’t be undone. User accounts stay, except those that only a directory created. A large organization takes a while: the receipt then has no `finished_at` yet, and the server continues by itself. The response is a 409 with the code `SUBSCRIPTION_RENEWS` if a subscription would still be charged.',
+  body: z.strictObject({
+    slug: z.string().max(100).describe('Slug of the organization, to confirm which one you delete'),
+  }),
+  response: OrganizationErasure,
+  errors: ['VALIDATION_ERROR'],
+  ownErrors: deletionErrors,
+})
+
+export const getOrganizationErasure = operation({
+  ...common,
+  id: 'getOrganizationErasure',
+  method: 'get',
+  path: '/users/me/organization-erasures/{id}',
+  access: 'user',
+  usersOnly: 'the receipt belongs to the user who deleted the organization',
+  summary: 'Get the receipt of an organization that you deleted',
+  description:
+    'Returns what was erased so far, and when it was finished. The response is a 404 if another user deleted the organization.',
+  params: Id,
+  response: OrganizationErasure,
+  errors: ['RESOURCE_NOT_FOUND'],
+})

@@ -1,0 +1,320 @@
+import type { OrgCaller } from '../../kernel/foundation/caller.ts'
+import type { Input, Output } from '../../kernel/foundation/operation.ts'
+import type { Service } from '../../kernel/foundation/service.ts'
+import { invalid, notFound } from '../../kernel/lib/errors.ts'
+import { isId } from '../../kernel/lib/ids.ts'
+import type { Sql } from '../../kernel/stores/database.ts'
+import type * as contract from './contract.ts'
+import { noSite, spanDays } from './record.ts'
+
+type Totals = Output<typeof contract.getUsageStats>
+type DayTotals = Totals & { date: string }
+type Reading = Pick<Service, 'database' | 'clock'>
+
+export async function getDailyUsage(
+  service: Reading,
+  { organization }: OrgCaller,
+  input: Input<typeof contract.getDailyUsage>,
+): Promise<Output<typeof contract.getDailyUsage>> {
+  const days = await readDays(service, organization.id, input)
+  return days.map(({ total_prompt_tokens, total_completion_tokens, ...day }) => day)
+}
+
+export async function getUsageStats(
+  service: Reading,
+  { organization }: OrgCaller,
+  input: Input<typeof contract.getUsageStats>,
+): Promise<Totals> {
+  const days = await readDays(service, organization.id, input)
+  const sum = (name: keyof Totals) => days.reduce((total, day) => total + day[name], 0)
+  return {
+    total_requests: sum('total_requests'),
+    total_prompt_tokens: sum('total_prompt_tokens'),
+    total_completion_tokens: sum('total_completion_tokens'),
+    total_tokens: sum('total_tokens'),
+    total_cost_micro_usd: sum('total_cost_micro_usd'),
+  }
+}
+
+export async function listSiteUsage(
+  { database, clock }: Reading,
+  { organization }: OrgCaller,
+  { limit, offset, ...input }: Input<typeof contract.listSiteUsage>,
+): Promise<Output<typeof contract.listSiteUsage>> {
+  const { start, end } = rangeOf(input, clock())
+  const [answer] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.listSiteUsage>>`
+      with used as (
+        select site_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
+               sum(completion_tokens) as total_completion_tokens,
+               sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
+        from usage_site_days where day between ${start} and ${end} group by site_id
+      ), page as (
+        select nullif(used.site_id, ${noSite}) as site_id, sites.origin, total_requests, total_prompt_tokens,
+               total_completion_tokens, total_tokens, total_cost_micro_usd
+        from used left join sites on sites.id = used.site_id
+        order by total_tokens desc, used.site_id limit ${limit} offset ${offset}
+      )
+      select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as sites`,
+  )
+  return answer as Output<typeof contract.listSiteUsage>
+}
+
+export async function listEndUserUsage(
+  { database, clock }: Reading,
+  { organization }: OrgCaller,
+  { limit, offset, ...input }: Input<typeof contract.listEndUserUsage>,
+): Promise<Output<typeof contract.listEndUserUsage>> {
+  const range = rangeOf(input, clock())
+  const spans = wholeSpans(range)
+  const [answer] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.listEndUserUsage>>`
+      with used as (
+        select end_user_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
+               sum(completion_tokens) as total_completion_tokens,
+               sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
+        from usage_end_user_spans
+        where days = ${spanDays} and day >= ${spans.from} and day < ${spans.to}
+           or days = 1 and day >= ${range.start} and day < ${spans.from}
+           or days = 1 and day >= ${spans.to} and day <= ${range.end}
+        group by end_user_id
+      ), page as (
+        select end_user_id, external_id, email, preview_user_id is not null as is_preview, total_requests, total_prompt_tokens,
+               total_completion_tokens, total_tokens, total_cost_micro_usd
+        from (select * from used order by total_tokens desc, end_user_id limit ${limit} offset ${offset}) top
+        join end_users on end_users.id = end_user_id
+        order by total_tokens desc, end_user_id
+      )
+      select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as users`,
+  )
+  return answer as Output<typeof contract.listEndUserUsage>
+}
+
+export async function listModelUsage(
+  { database, clock }: Reading,
+  { organization }: OrgCaller,
+  { limit, offset, ...input }: Input<typeof contract.listModelUsage>,
+): Promise<Output<typeof contract.listModelUsage>> {
+  const { start, end } = rangeOf(input, clock())
+  const [answer] = await database.asOrg(
+    organization.id,
+    (sql) => sql<Output<typeof contract.listModelUsage>>`
+      with used as (
+        select model, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
+               sum(completion_tokens) as total_completion_tokens,
+               sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
+        from usage_model_days where day between ${start} and ${end} group by model
+      ), page as (
+        select * from used order by total_tokens desc, model limit ${limit} offset ${offset}
+      )
+      select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as models`,
+  )
+  return answer as Output<typeof contract.listModelUsage>
+}
+
+export async function getEndUserStats(
+  { database }: Reading,
+  { organization }: OrgCaller,
+  { end_user_id }: Input<typeof contract.getEndUserStats>,
+): Promise<Totals> {
+  const [totals] = await database.asOrg(organization.id, (sql) => selectEndUserTotals(sql, end_user_id))
+  if (!totals) throw notFound('end_user', end_user_id)
+  return totals
+}
+
+export async function listEndUserHistory(
+  { database }: Reading,
+  { organization }: OrgCaller,
+  { end_user_id, limit, offset }: Input<typeof contract.listEndUserHistory>,
+): Promise<Output<typeof contract.listEndUserHistory>> {
+  return database.asOrg(organization.id, async (sql) => {
+    const [totals] = await selectEndUserTotals(sql, end_user_id)
+    if (!totals) throw notFound('end_user', end_user_id)
+    const total = totals.total_requests
+    // Skips the query for an offset past the end, which would scan all of the end user's events.
+    return { events: offset < total ? await selectEvents(sql, end_user_id, limit, offset) : [], total }
+  })
+}
+
+/**
+ * Removes an end user from usage data; the organization's totals stay. The caller must lock the end user first, and
+ * erase their threads afterwards: deleting a thread that events still reference would update those events again.
+ */
+export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<void> {
+  await lockEvents(sql)
+  await sql`delete from usage_end_users where end_user_id = ${endUserId}`
+  await sql`delete from usage_end_user_spans where end_user_id = ${endUserId}`
+  // In batches: a statement times out after ten seconds, and an end user can have years of events.
+  while (await anonymiseEvents(sql, endUserId, 10_000));
+}
+
+/** Counts the usage of end users as that of others: the one at the same place in `kept`. */
+export async function moveEndUserUsage(sql: Sql, gone: readonly string[], kept: readonly string[]): Promise<void> {
+  await lockEvents(sql)
+  while (await moveEvents(sql, gone, kept, 10_000));
+  await sql`
+    with moved as (
+      delete from usage_end_users where end_user_id = any(${gone}::uuid[])
+      returning end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    )
+    insert into usage_end_users as total
+      (organization_id, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+    select current_organization(), pair.kept, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    from moved join unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) on pair.gone = end_user_id
+    order by pair.kept
+    on conflict (organization_id, end_user_id) do update set
+      requests = total.requests + excluded.requests,
+      prompt_tokens = total.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = total.completion_tokens + excluded.completion_tokens,
+      cost_micro_usd = total.cost_micro_usd + excluded.cost_micro_usd`
+  await sql`
+    with moved as (
+      delete from usage_end_user_spans where end_user_id = any(${gone}::uuid[])
+      returning days, day, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    )
+    insert into usage_end_user_spans as total
+      (organization_id, days, day, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+    select current_organization(), days, day, pair.kept, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    from moved join unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) on pair.gone = end_user_id
+    order by days, day, pair.kept
+    on conflict (organization_id, days, day, end_user_id) do update set
+      requests = total.requests + excluded.requests,
+      prompt_tokens = total.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = total.completion_tokens + excluded.completion_tokens,
+      cost_micro_usd = total.cost_micro_usd + excluded.cost_micro_usd`
+}
+
+async function moveEvents(sql: Sql, gone: readonly string[], kept: readonly string[], most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update usage_events set end_user_id = pair.kept
+      from unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept)
+      where end_user_id = pair.gone
+        and id in (select id from usage_events where end_user_id = any(${gone}::uuid[]) limit ${most})
+      returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
+}
+
+/** Detaches a site's usage from the site. The caller must lock the site first, so that no usage is added meanwhile. */
+export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> {
+  await lockEvents(sql)
+  while (await detachEvents(sql, siteId, 10_000));
+  // Locks rows in the same order as recordUsage, so that the two can't deadlock.
+  await sql`
+    with moved as (
+      delete from usage_site_days where site_id = ${siteId}
+      returning day, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    )
+    insert into usage_site_days as kept
+      (organization_id, day, site_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+    select current_organization(), day, ${noSite}, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    from moved order by day
+    on conflict (organization_id, day, site_id) do update set
+      requests = kept.requests + excluded.requests,
+      prompt_tokens = kept.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = kept.completion_tokens + excluded.completion_tokens,
+      cost_micro_usd = kept.cost_micro_usd + excluded.cost_micro_usd`
+}
+
+/** Serializes transactions that rewrite an organization's events: two could lock the same rows in different orders. */
+export const lockEvents = (sql: Sql) =>
+  sql`select pg_advisory_xact_lock(hashtextextended('usage_events:' || current_organization(), 0))`
+
+async function detachEvents(sql: Sql, siteId: string, most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update usage_events set site_id = null
+      where id in (select id from usage_events where site_id = ${siteId} limit ${most}) returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
+}
+
+async function anonymiseEvents(sql: Sql, endUserId: string, most: number): Promise<number> {
+  const [row] = await sql<{ changed: number }>`
+    with changed as (
+      update usage_events set end_user_id = null, thread_id = null
+      where id in (select id from usage_events where end_user_id = ${endUserId} limit ${most}) returning id
+    )
+    select count(*) as changed from changed`
+  return row?.changed ?? 0
+}
+
+const selectEvents = (sql: Sql, endUserId: string, limit: number, offset: number) => sql<
+  Output<typeof contract.listEndUserHistory>['events'][number]
+>`
+  select id, end_user_id, site_id, prompt_tokens, completion_tokens, prompt_tokens + completion_tokens as total_tokens,
+         is_estimated, cost_micro_usd, model, finish_reason, created_at
+  from usage_events where end_user_id = ${endUserId}
+  order by created_at desc, id desc limit ${limit} offset ${offset}`
+
+const selectEndUserTotals = (sql: Sql, endUserId: string) => sql<Totals>`
+  select coalesce(requests, 0) as total_requests, coalesce(prompt_tokens, 0) as total_prompt_tokens,
+         coalesce(completion_tokens, 0) as total_completion_tokens,
+         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens,
+         coalesce(cost_micro_usd, 0) as total_cost_micro_usd
+  from end_users left join usage_end_users on end_user_id = id where id = ${endUserId}`
+
+interface Range {
+  start: string
+  end: string
+}
+
+const dayMs = 24 * 60 * 60 * 1000
+const defaultDays = 30
+/** Ten years with three leap days. */
+const mostDays = 3653
+
+const dayOf = (moment: number) => new Date(moment).toISOString().slice(0, 10)
+
+/** The UTC days of a range, both inclusive. */
+function rangeOf(asked: { start_date?: string | undefined; end_date?: string | undefined }, now: number): Range {
+  const end = asked.end_date ?? dayOf(now)
+  const start = asked.start_date ?? dayOf(Date.parse(end) - (defaultDays - 1) * dayMs)
+  if (start > end) throw invalid('start_date', `${start} is after the end date, ${end}`)
+  const days = (Date.parse(end) - Date.parse(start)) / dayMs + 1
+  if (days > mostDays) throw invalid('start_date', 'The range is longer than ten years')
+  return { start, end }
+}
+
+/** The complete spans in a range: the first day of the first, and the day after the last. Equal if there are none. */
+export function wholeSpans({ start, end }: Range): { from: string; to: string } {
+  const spanMs = spanDays * dayMs
+  const from = Math.ceil(Date.parse(start) / spanMs) * spanMs
+  const to = Math.floor((Date.parse(end) + dayMs) / spanMs) * spanMs
+  return from < to ? { from: dayOf(from), to: dayOf(to) } : { from: start, to: start }
+}
+
+async function readDays(
+  { database, clock }: Reading,
+  organizationId: string,
+  { site_id, ...asked }: Input<typeof contract.getDailyUsage>,
+): Promise<DayTotals[]> {
+  const range = rangeOf(asked, clock())
+  if (site_id === undefined) return database.asOrg(organizationId, (sql) => selectDays(sql, range))
+  if (!isId(site_id)) throw notFound('site', site_id)
+  return database.asOrg(organizationId, async (sql) => {
+    const [site] = await sql`select from sites where id = ${site_id}`
+    if (!site) throw notFound('site', site_id)
+    return selectDays(sql, range, site_id)
+  })
+}
+
+const selectDays = (sql: Sql, { start, end }: Range, siteId: string | null = null) => sql<DayTotals>`
+  select day as date, coalesce(requests, 0) as total_requests, coalesce(prompt_tokens, 0) as total_prompt_tokens,
+         coalesce(completion_tokens, 0) as total_completion_tokens,
+         coalesce(prompt_tokens + completion_tokens, 0) as total_tokens,
+         coalesce(cost_micro_usd, 0) as total_cost_micro_usd
+  from (select ${start}::date + number as day from generate_series(0, ${end}::date - ${start}::date) number) days
+  left join (
+    select day, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
+           sum(completion_tokens) as completion_tokens, sum(cost_micro_usd) as cost_micro_usd
+    from usage_site_days
+    where day between ${start} and ${end} and site_id = coalesce(${siteId}, site_id)
+    group by day
+  ) used using (day)
+  order by day`

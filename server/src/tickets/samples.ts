@@ -1,6 +1,0 @@
-import type { OperationSamples } from '../../test/sample-helpers.ts'
-import type * as contract from './contract.ts'
-
-export const operationSamples: OperationSamples<typeof contract> = {
-  exchangeTicket: { body: () => ({ publishable_key: 'pk_test_sample' }) },
-}

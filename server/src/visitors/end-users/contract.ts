@@ -1,0 +1,215 @@
+import { z } from 'zod'
+import { usersDecideTrust } from '../../kernel/foundation/caller.ts'
+import { operation } from '../../kernel/foundation/operation.ts'
+import { Id, Page, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
+
+const EndUser = z
+  .strictObject({
+    id: z.string().describe('ID of the end user'),
+    organization_id: z.string().describe('ID of the organization that the end user belongs to'),
+    external_id: z.string().describe('The user’s ID at your identity provider: the `sub` claim of the ID token'),
+    email: z.string().describe('Email address from the ID token; empty if the token has none'),
+    metadata: z
+      .string()
+      .describe(
+        'The other claims about the user, such as name and groups, as a JSON string of at most 8 KiB. If they exceed that, the largest claims are omitted.',
+      ),
+    is_preview: z
+      .boolean()
+      .describe('Whether this is a member of your organization who tries the agent in the dashboard'),
+    last_activity_at: Timestamp.describe('When the end user last connected'),
+    created_at: Timestamp.describe('When the end user first connected'),
+    updated_at: Timestamp.describe('When the profile was last changed'),
+  })
+  .meta({ id: 'EndUser' })
+
+const common = { tag: 'End users', resource: 'end_user' } as const
+
+export const listEndUsers = operation({
+  ...common,
+  id: 'listEndUsers',
+  method: 'get',
+  path: '/end-users',
+  access: 'org',
+  summary: 'List end users',
+  description:
+    'End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text.',
+  query: Page.extend({
+    search: z
+      .string()
+      .trim()
+      .min(1)
+      .max(200)
+      .optional()
+      .describe(
+        'Beginning of an email address or external ID, 1 to 200 characters. Upper and lower case are the same in email addresses.',
+      ),
+  }),
+  response: z.strictObject({
+    users: z.array(EndUser).describe('The end users of this page of the list'),
+    total: z.int().describe('Number of end users in the organization, or that match the search'),
+  }),
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const getEndUser = operation({
+  ...common,
+  id: 'getEndUser',
+  method: 'get',
+  path: '/end-users/{id}',
+  access: 'org',
+  summary: 'Get an end user',
+  description: 'Returns the profile from the last ID token. Returns a 404 if the end user doesn’t exist or was erased.',
+  params: Id,
+  response: EndUser,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+const ExportedLine = z
+  .strictObject({
+    kind: z
+      .enum([
+        'profile',
+        'usage_totals',
+        'budget',
+        'budget_period',
+        'connected_account',
+        'confirmed_browser',
+        'thread',
+        'message',
+        'feedback',
+        'usage_event',
+        'tool_call',
+        'tool_call_contents',
+      ])
+      .describe('What the line describes'),
+    data: z
+      .record(z.string(), z.unknown())
+      .describe('Everything stored about it, with the names that the other operations use'),
+  })
+  .meta({ id: 'ExportedLine' })
+
+export const exportEndUser = operation({
+  ...common,
+  id: 'exportEndUser',
+  method: 'get',
+  path: '/end-users/{id}/export',
+  access: 'admin',
+  summary: 'Export everything stored about an end user',
+  description:
+    'Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, connected accounts without their tokens, and confirmed browsers. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error.',
+  params: Id,
+  response: ExportedLine,
+  lines: true,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const eraseEndUser = operation({
+  ...common,
+  id: 'eraseEndUser',
+  method: 'delete',
+  path: '/end-users/{id}',
+  access: 'admin',
+  summary: 'Erase an end user',
+  description:
+    'Deletes the profile and the threads of an end user, with all messages and feedback, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider.',
+  params: Id,
+  response: Success,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+const providers = { tag: 'Identity provider', access: 'admin' } as const
+
+export const listIssuers = operation({
+  ...providers,
+  id: 'listEndUserIssuers',
+  method: 'get',
+  path: '/identity-providers/issuers',
+  summary: 'List the issuers of end users',
+  description:
+    'After a change of the identity provider, the end users of the former one stay, but no ID token leads to them. Anonymous visitors and previews aren’t counted.',
+  response: z.strictObject({
+    current_issuer: z
+      .string()
+      .nullable()
+      .describe(
+        'Issuer that ID tokens must have now; null if no provider is configured, or its spelling can’t be read',
+      ),
+    issuers: z
+      .array(
+        z.strictObject({
+          issuer: z
+            .string()
+            .nullable()
+            .describe('Issuer of the end users; null if it isn’t known, because they are from an earlier release'),
+          end_users: z.int().describe('Number of its end users'),
+        }),
+      )
+      .describe('Every issuer with end users, the one with most first'),
+  }),
+  errors: [],
+})
+
+const Subject = z.string().min(1).max(255)
+
+export const carryOverEndUsers = operation({
+  ...providers,
+  usersOnly: usersDecideTrust,
+  id: 'carryOverEndUsers',
+  method: 'post',
+  path: '/identity-providers/carry-over',
+  summary: 'Carry end users over to the current identity provider',
+  description:
+    'Lets end users of a former issuer keep their threads, usage, budgets and connected accounts under the current one. `email` pairs end users who have already come from the current provider with those whose address is the same, if both providers have verified it and no other end user of either has it. `list` names the pairs. If an end user has already come from the current provider, their threads and usage since then move too, their pages authenticate again, and accounts that they connected since then are disconnected. A preview changes nothing. A request carries over at most 1000 end users in one transaction; repeat it until `is_complete` is true.',
+  bodyLimit: 1024 * 1024,
+  body: z
+    .strictObject({
+      from_issuer: z
+        .string()
+        .min(1)
+        .max(500)
+        .nullable()
+        .describe('Former issuer, as the list of issuers has it; null for end users without a known issuer'),
+      by: z.enum(['email', 'list']).describe('`email` pairs end users by verified address, `list` as in `users`'),
+      users: z
+        .array(
+          z.strictObject({
+            from: Subject.describe('The end user’s `external_id`: their `sub` at the former issuer'),
+            to: Subject.describe('Their `sub` at the current issuer'),
+          }),
+        )
+        .min(1)
+        .max(1000)
+        .optional()
+        .describe('The pairs, at most 1000; only with `list`'),
+      is_preview: z.boolean().default(true).describe('Whether to only count, and change nothing'),
+    })
+    .superRefine(({ by, users }, context) => {
+      if ((by === 'list') === (users !== undefined)) return
+      const message = by === 'list' ? 'Required with list' : 'Only allowed with list'
+      context.addIssue({ code: 'custom', path: ['users'], message })
+    }),
+  response: z
+    .strictObject({
+      is_preview: z.boolean().describe('Whether nothing was changed'),
+      to_issuer: z.string().describe('The current issuer'),
+      carried_over: z.int().describe('Number of end users who were, or would be, carried over'),
+      merged: z.int().describe('How many of them had already come from the current provider'),
+      conflict_count: z.int().describe('Number of end users who stay where they are'),
+      conflicts: z
+        .array(
+          z.strictObject({
+            external_id: z.string().describe('The end user’s ID at the former provider'),
+            reason: z
+              .enum(['unknown', 'ambiguous', 'unverified'])
+              .describe(
+                '`unknown`: the former issuer has no such end user. `ambiguous`: the list or another end user has the same subject or address. `unverified`: one of the providers hasn’t verified the address.',
+              ),
+          }),
+        )
+        .describe('The first 100 of them'),
+      is_complete: z.boolean().describe('Whether no pairs are left; with `list`, always true'),
+    })
+    .meta({ id: 'CarryOver' }),
+  errors: [],
+})

@@ -1,0 +1,44 @@
+import { z } from 'zod'
+import { operation } from '../../kernel/foundation/operation.ts'
+import { Id, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
+
+const Site = z
+  .strictObject({
+    id: z.string().describe('ID of the site; usage and threads refer to it'),
+    origin: z
+      .string()
+      .describe('Origin as an admin allowed it; a wildcard such as `https://*.example.com` is one site'),
+    name: z.string().describe('Display name'),
+    created_at: Timestamp.describe('When the origin was first allowed'),
+    last_seen_at: Timestamp.nullable().describe('When the widget was last used there; null if never'),
+  })
+  .meta({ id: 'Site' })
+
+const sites = { tag: 'Sites', resource: 'site' } as const
+
+export const listSites = operation({
+  ...sites,
+  id: 'listSites',
+  method: 'get',
+  path: '/sites',
+  access: 'org',
+  summary: 'List sites',
+  description:
+    'A site is an origin that an admin has allowed, on a publishable key or in the allowed domains. A site that is no longer allowed stays in the list while usage is recorded for it, and doesn’t count towards the plan.',
+  response: z.array(Site),
+  errors: [],
+})
+
+export const deleteSite = operation({
+  ...sites,
+  id: 'deleteSite',
+  method: 'delete',
+  path: '/sites/{id}',
+  access: 'admin',
+  summary: 'Delete a site that is no longer allowed',
+  description:
+    'The site’s usage is kept, but no longer belongs to a site. If a key or the allowed domains still include the origin, the request fails with a 409 `SITE_STILL_ALLOWED`, and the message says where to remove the origin first.',
+  params: Id,
+  response: Success,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
