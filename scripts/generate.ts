@@ -6,6 +6,7 @@ import { api, tags } from '../server/src/api.ts'
 import { describeApi } from '../server/src/console/reference/openapi.ts'
 import { type Setting, settings } from '../server/src/kernel/config/config.ts'
 import { describeAccess } from '../server/test/access-matrix.ts'
+import { drawRooms, type Wing, wings } from '../server/test/wings.ts'
 import { listTexts } from '../widget/src/view/strings.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -32,7 +33,8 @@ const files: Record<string, () => Promise<string>> = {
   'client/src/schema.ts': () => generateClientTypes(document),
   'docs/configuration.md': async () => describeSettings(),
   'docs/widget-texts.md': async () => describeTexts(),
-  'docs/security.md': async () => insertAccess(read('docs/security.md') ?? ''),
+  'docs/security.md': async () => insert('docs/security.md', 'access', describeTestedAccess()),
+  ...Object.fromEntries(wings.map((wing) => [pageOf(wing), async () => insert(pageOf(wing), 'rooms', drawWing(wing))])),
 }
 
 /** Files that are out of date, with their new content. */
@@ -67,14 +69,26 @@ function write(file: string, text: string): void {
   writeFileSync(join(root, file), text)
 }
 
-/** Replaces the text between two comments. */
-function insertAccess(page: string): string {
-  const files = globSync('server/**/*.test.ts', { cwd: root }).sort()
-  const tables = describeAccess(Object.fromEntries(files.map((file) => [file, read(file) ?? ''])))
-  const [start, end] = ['<!-- access:start -->', '<!-- access:end -->']
+/** Replaces the text between two comments of a page. */
+function insert(file: string, name: string, text: string): string {
+  const page = read(file) ?? ''
+  const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`]
   const [before, after] = [page.indexOf(start), page.indexOf(end)]
-  if (before < 0 || after < before) throw new Error(`docs/security.md needs ${start} and ${end}`)
-  return `${page.slice(0, before + start.length)}\n\n${tables}\n\n${page.slice(after)}`
+  if (before < 0 || after < before) throw new Error(`${file} needs ${start} and ${end}`)
+  return `${page.slice(0, before + start.length)}\n\n${text}\n\n${page.slice(after)}`
+}
+
+function describeTestedAccess(): string {
+  const tests = globSync('server/**/*.test.ts', { cwd: root }).sort()
+  return describeAccess(Object.fromEntries(tests.map((file) => [file, read(file) ?? ''])))
+}
+
+function pageOf(wing: Wing): string {
+  return `server/src/${wing}/README.md`
+}
+
+function drawWing(wing: Wing): string {
+  return `\`\`\`\n${drawRooms(wing)}\n\`\`\``
 }
 
 function describeSettings(): string {

@@ -63,7 +63,7 @@ function envelope(code: ErrorCode, data: Record<string, unknown> = {}) {
 }
 
 describe.each(named.filter(([, { access }]) => access !== 'public'))('%s', (_, operation) => {
-  // Reading a token uses no store, so one set of engines is enough; src/access/access.test.ts has more tokens.
+  // Reading a token uses no store, so one set of engines is enough; src/accounts/access/access.test.ts has more tokens.
   test.runIf(!redisUrl).each([undefined, 'garbage'])('rejects the token %s with a 401', async (token) => {
     const { status, body, headers } = await call(operation, token)
     expect({ status, body }).toEqual({ status: 401, body: envelope('AUTH_REQUIRED') })

@@ -57,7 +57,7 @@ async function makeRelease(migrations: Record<string, string>, newest = '9999'):
   writeFileSync(walls, lines.filter((line) => !unknownTables.some((table) => line.includes(` ${table} `))).join('\n'))
   for (const file of later) rmSync(file)
   for (const [name, sql] of Object.entries(migrations)) writeFileSync(join(folder, 'migrations', name), sql)
-  return (await import(pathToFileURL(join(folder, 'src/stores/postgres/migrations.ts')).href)).migrate
+  return (await import(pathToFileURL(join(folder, 'src/kernel/stores/postgres/migrations.ts')).href)).migrate
 }
 
 const tablesOf = async (client: pg.Client): Promise<string[]> =>
