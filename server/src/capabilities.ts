@@ -18,7 +18,7 @@ import { type CodeSync, createCodeSync } from './content/code-host/sync.ts'
 import { createGithub, type Github } from './content/github/github.ts'
 import type { Service } from './kernel/foundation/service.ts'
 import { type AuditVerifier, createAuditVerifier } from './organizations/audit-events/verifier.ts'
-import { createDepartures, type Departures } from './organizations/departures/departures.ts'
+import { createDepartures, type DepartureStep, type Departures } from './organizations/departures/departures.ts'
 import { keepMailingNotices } from './organizations/directories/notices.ts'
 import { createMailSender } from './organizations/mail/sender.ts'
 import { keepExpiringInvitations } from './organizations/organizations/invitations.ts'
@@ -65,50 +65,61 @@ export interface Capabilities extends Service, Billing {
 /** Steps that run when a member leaves an organization, or an end user loses their access. */
 export const departureSteps = [forgetIdentity, disconnectUser]
 
-/** The only place where capabilities are created. Each gets the service and the capabilities before it. */
+/**
+ * The only place where capabilities are created. Each gets the service and the capabilities before it. They are closed in
+ * the reverse order, also if one of them can't be created.
+ */
 export async function createCapabilities(service: Service, builtInNames: ReadonlySet<string>): Promise<Capabilities> {
+  await using opened = new AsyncDisposableStack()
+  const keep = <Each extends { close(): Promise<void> | void } | undefined>(each: Each): Each => {
+    if (each) opened.defer(() => each.close())
+    return each
+  }
+  keep(service)
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
   const previewTokens = createPreviewTokens(service, (grantId) => hasGrant(service, grantId))
   const agentSessions = createAgentSessions(service)
-  const models = await createModels(service)
+  const models = keep(await createModels(service))
   const agentSettings = createAgentSettings(service)
-  const heldAccess = createHeldAccess(service, async (id) => (await agentSettings.of(id)).anonymous.is_enabled)
-  const billing = await createBilling(service)
-  const billingWork = createBillingWork({ ...service, billing })
+  const mayVisitorsTalk = async (id: string) => (await agentSettings.of(id)).anonymous.is_enabled
+  const heldAccess = keep(createHeldAccess(service, mayVisitorsTalk))
+  const billing = keep(await createBilling(service))
+  const billingWork = keep(createBillingWork({ ...service, billing }))
   const remoteTools = createRemoteTools(service, builtInNames)
-  const toolCalls = createToolCallRecorder(service, createContentsDays(service))
-  const hub = await createHub(service, builtInNames, remoteTools, toolCalls)
-  const telemetry = createTelemetry(service)
-  const runs = await createRuns({
-    ...service,
-    heldAccess,
-    telemetry,
-    models,
-    agentSettings,
-    prices: createPrices(service.config),
-    toolbox: createToolbox({ ...service, hub, remoteTools }, (id) => agentSettings.of(id)),
-    anonymous: createAnonymousLimits(service),
-  })
-  const agUi = await createAgUi({ ...service, runs, agentSessions, heldAccess })
+  const toolCalls = keep(createToolCallRecorder(service, createContentsDays(service)))
+  const hub = keep(await createHub(service, builtInNames, remoteTools, toolCalls))
+  const telemetry = keep(createTelemetry(service))
+  const runs = keep(
+    await createRuns({
+      ...service,
+      heldAccess,
+      telemetry,
+      models,
+      agentSettings,
+      prices: createPrices(service.config),
+      toolbox: createToolbox({ ...service, hub, remoteTools }, (id) => agentSettings.of(id)),
+      anonymous: createAnonymousLimits(service),
+    }),
+  )
+  const agUi = keep(await createAgUi({ ...service, runs, agentSessions, heldAccess }))
   const chat = createChat({ ...service, runs, agentSettings, models })
-  const runtime = await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls)
-  const auditVerifier = createAuditVerifier(service)
-  const expiry = keepExpiring(service)
-  const erasure = keepErasing(service)
-  const budgetExpiry = keepExpiringBudgets(service)
-  const invitationExpiry = keepExpiringInvitations(service)
-  const notices = keepMailingNotices(service)
-  const mailSender = createMailSender(service)
-  const domainChecks = keepCheckingDomains(service)
-  const departures = createDepartures(service, [
-    (_, organizationId, personId) => runs.endAccess(organizationId, personId),
-    ...departureSteps,
-  ])
-  const erasures = createErasures({ ...service, departures, runs })
-  const github = createGithub(service)
-  const codeSync = createCodeSync({ ...service, github })
+  const runtime = keep(await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls))
+  const auditVerifier = keep(createAuditVerifier(service))
+  keep(keepExpiring(service))
+  keep(keepErasing(service))
+  keep(keepExpiringBudgets(service))
+  keep(keepExpiringInvitations(service))
+  keep(keepMailingNotices(service))
+  keep(createMailSender(service))
+  keep(keepCheckingDomains(service))
+  const endRuns: DepartureStep = (_, organizationId, personId) => runs.endAccess(organizationId, personId)
+  const departures = keep(createDepartures(service, [endRuns, ...departureSteps]))
+  const erasures = keep(createErasures({ ...service, departures, runs }))
+  const github = keep(createGithub(service))
+  const codeSync = keep(createCodeSync({ ...service, github }))
+  const all = opened.move()
   return {
     ...service,
     keyLookup,
@@ -131,30 +142,6 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     runs,
     agUi,
     runtime,
-    async close() {
-      await erasures.close()
-      await departures.close()
-      await codeSync.close()
-      await github.close()
-      await auditVerifier.close()
-      await expiry.close()
-      await erasure.close()
-      await budgetExpiry.close()
-      await invitationExpiry.close()
-      await notices.close()
-      await mailSender.close()
-      await domainChecks.close()
-      await billingWork.close()
-      await billing?.close()
-      await runtime.close()
-      await agUi.close()
-      await runs.close()
-      heldAccess.stop()
-      await telemetry?.close()
-      await hub.close()
-      await toolCalls.close()
-      await models.close()
-      await service.close()
-    },
+    close: () => all.disposeAsync(),
   }
 }

@@ -21,13 +21,17 @@ export interface Departures {
 }
 
 /** A cleanup step. It must be idempotent, because it can be repeated, even by two nodes at the same time. */
-type Step = (service: Service, organizationId: string, personId: string) => Promise<void>
+export type DepartureStep = (service: Service, organizationId: string, personId: string) => Promise<void>
 
 const finishEveryMs = 30_000
 const mostAtOnce = 100
 
 /** Finishes departures, at startup and periodically also those left over from crashes and unreachable stores. */
-export function createDepartures(service: Service, steps: readonly Step[], everyMs = finishEveryMs): Departures {
+export function createDepartures(
+  service: Service,
+  steps: readonly DepartureStep[],
+  everyMs = finishEveryMs,
+): Departures {
   const { changes, database, log } = service
 
   /** Those that failed here since the last round that had none left: a round begins with the others. */

@@ -13,7 +13,7 @@ afterAll(() => app.close())
 
 function openHeldAccess() {
   const access = createHeldAccess(app.service, async () => true)
-  onTestFinished(() => access.stop())
+  onTestFinished(() => access.close())
   return access
 }
 

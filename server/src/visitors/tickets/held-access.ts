@@ -34,7 +34,7 @@ export interface HeldAccess {
   changeCount(): number
   /** Changes that no message has announced take effect this way. */
   recheckIfDue(now: number): void
-  stop(): void
+  close(): void
 }
 
 /** Ticket holders rechecked per transaction, and concurrent transactions. */
@@ -194,7 +194,7 @@ export function createHeldAccess(
     recheckIfDue(now) {
       if (now - recheckedAt >= recheckMs) recheck()
     },
-    stop,
+    close: stop,
   }
 }
 
