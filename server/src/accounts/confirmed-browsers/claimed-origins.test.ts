@@ -203,6 +203,33 @@ describe.each(claims)('a program that claims another site %s', (_, claim) => {
     expect(await listed(program)).not.toContain(program.thread)
   })
 
+  test('isn’t told which calls were made there, as the user’s confirmed frame is', async () => {
+    const key = await newKey()
+    const { page } = await openFrame(key)
+    page.send({
+      type: 'tools/list',
+      tools: [{ name: 'look', description: 'Looks', annotations: { readOnlyHint: true } }],
+    })
+    await page.next('tools/accepted')
+    page.answer(() => 'Seen')
+    let isCalled = false
+    shop.model.follow(() => {
+      if (isCalled) return { text: ['Hello'] }
+      isCalled = true
+      return { calls: [{ name: 'look', args: {} }] }
+    })
+    const chat = openChat(page)
+    await chat.rest(await chat.say('Hello'))
+    expect((await (await claim()).next('calls/recent')).calls).toMatchObject([{ name: 'look' }])
+    await addSite()
+    const program = await claim()
+    const frame = await openFrame(key)
+    await frame.confirm()
+    // Pages are told one after the other, so the program would know by now.
+    expect((await (await openFrame(key)).page.next('calls/recent')).calls).toMatchObject([{ name: 'look' }])
+    expect(program.unread('calls/recent')).toEqual([])
+  })
+
   test('sees what began at the organization’s only site, until there is another one', async () => {
     const { page } = await openFrame(await newKey())
     const conversation = await converse(page)

@@ -103,7 +103,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     heldAccess.hold(holder, session)
     guests.delete(socket)
     session.attach(socket, taken !== undefined)
-    if (!taken && holder.end_user) tellRecentCalls(session)
+    if (!taken && holder.end_user && session.seesOtherFrames()) tellRecentCalls(session)
     return true
   }
 

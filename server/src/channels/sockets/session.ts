@@ -206,10 +206,15 @@ export class Session implements LocalSource, ChatClient, Held {
     this.say({ type: 'frame', is_confirmed: this.#isOwn, can_confirm, has_other_sites })
   }
 
+  /** Whether it may see what the user did in other frames at its site. */
+  seesOtherFrames(): boolean {
+    return this.#isOwn || this.#frame?.has_other_sites === false
+  }
+
   /** Whether the session may have shown what this socket's frame may not see. */
   isAbove(socket: RuntimeSocket): boolean {
     if (isOwnFrame(this.holder, socket.opened)) return false
-    return this.#isOwn || (this.#frame?.has_other_sites === false && socket.opened?.frame?.has_other_sites === true)
+    return this.#isOwn || (this.seesOtherFrames() && socket.opened?.frame?.has_other_sites === true)
   }
 
   /** The frame's key was confirmed, its confirmation has ended, or the organization's sites have changed. */
