@@ -23,7 +23,6 @@ import { newId } from '../server/src/kernel/lib/ids.ts'
 import { createLog } from '../server/src/kernel/lib/log.ts'
 import { openStores } from '../server/src/kernel/stores/stores.ts'
 import { recordUsage, type UsageRecord } from '../server/src/plans/usage/record.ts'
-import { createUsageRecorder } from '../server/src/plans/usage/recorder.ts'
 import * as usage from '../server/src/plans/usage/usage.ts'
 
 const { values: options } = parseArgs({
@@ -103,12 +102,10 @@ async function measureRate(writers: number, write: () => Promise<number>): Promi
 
 async function measureRecording(service: Recording, tenant: Tenant): Promise<void> {
   const batch = (size: number) => Array.from({ length: size }, () => inventEvent(tenant, Date.now()))
-  const recorder = createUsageRecorder(service)
   const ways: [string, () => Promise<number>][] = [
     ['one by one', () => recordUsage(service, inventEvent(tenant, Date.now()))],
     ['batches of 100', () => recordUsage(service, batch(100))],
     ['batches of 1 000', () => recordUsage(service, batch(1000))],
-    ['recorder, 1 000 at a time', async () => (await Promise.all(batch(1000).map(recorder.record))).length],
   ]
   console.log('| Recording | 1 writer, events/s | 2 writers, events/s |\n| --- | ---: | ---: |')
   for (const [name, write] of ways) {
@@ -116,7 +113,6 @@ async function measureRecording(service: Recording, tenant: Tenant): Promise<voi
     const [one, two] = [await measureRate(1, write), await measureRate(2, write)]
     console.log(`| ${name} | ${format(one)} | ${format(two)} |`)
   }
-  await recorder.close()
 }
 
 // --- loading

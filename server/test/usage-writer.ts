@@ -5,18 +5,17 @@ import { readConfig } from '../src/kernel/config/config.ts'
 import { systemClock } from '../src/kernel/lib/clock.ts'
 import { createLog } from '../src/kernel/lib/log.ts'
 import { openStores } from '../src/kernel/stores/stores.ts'
-import { createUsageRecorder } from '../src/plans/usage/recorder.ts'
+import { recordUsage } from '../src/plans/usage/record.ts'
 import { usageRecord } from './usage-records.ts'
 
 const [organizationId = '', site_id = '', ...endUsers] = process.argv.slice(2)
 const stores = await openStores(readConfig(), { clock: systemClock, log: createLog('silent'), claim: 'own' })
-const recorder = createUsageRecorder(stores)
 
 async function write(): Promise<void> {
   for (let n = 0; ; n += 1) {
     const end_user_id = endUsers[n % endUsers.length] as string
     const event = usageRecord(organizationId, { site_id, end_user_id, prompt_tokens: n })
-    await recorder.record(event)
+    await recordUsage(stores, event)
     process.stdout.write(`${event.id}\n`)
   }
 }

@@ -4,7 +4,7 @@ import { addExchange, addMessage } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { addEndUser, usageRecord } from '../../../test/usage-records.ts'
 import { startThread } from '../../agent/threads/threads.ts'
-import { createUsageRecorder } from '../../plans/usage/recorder.ts'
+import { recordUsage } from '../../plans/usage/record.ts'
 
 let app: TestService
 let organizationId: string
@@ -61,8 +61,8 @@ async function addBusyUser(word: string): Promise<string> {
       select current_organization(), gen_random_uuid(), id, id, ${`"${word} arguments"`}, '1', now(), now() + interval '1 day'
       from end_users where id = ${id}`
   })
-  const recorder = createUsageRecorder(app.service)
-  for (let n = 0; n < 3; n += 1) await recorder.record(usageRecord(organizationId, { end_user_id: id }))
+  const usage = Array.from({ length: 3 }, () => usageRecord(organizationId, { end_user_id: id }))
+  await recordUsage(app.service, usage)
   const user = { organizationId, id, email: `${id}@example.com`, client_id: null, client_name: null }
   await app.service.toolCalls.follow(user as never, { tool_name: `${word}_tool`, args: {} }, async () => 1)
   return id

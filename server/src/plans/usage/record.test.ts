@@ -4,7 +4,6 @@ import { addEndUser, addSite, findWrongSums, usageRecord } from '../../../test/u
 import { startThread } from '../../agent/threads/threads.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { addUsage, recordUsage, type UsageRecord } from './record.ts'
-import { createUsageRecorder } from './recorder.ts'
 
 let app: TestService
 let demo = ''
@@ -324,84 +323,5 @@ describe('addUsage', () => {
   ])('rejects %s', async (_, field, changes) => {
     const adding = app.service.database.asOrg(demo, (sql) => addUsage(sql, [usageRecord(demo, changes)]))
     await expect(adding).rejects.toMatchObject(refusal(field))
-  })
-})
-
-describe('the recorder', () => {
-  test('acknowledges events once they are durable, and batches them into few statements', async () => {
-    const end_user_id = await addEndUser(app, demo)
-    let transactions = 0
-    const { database } = app.service
-    const recorder = createUsageRecorder({
-      database: {
-        ...database,
-        asOrg(id, work) {
-          transactions += 1
-          return database.asOrg(id, work)
-        },
-      },
-    })
-    await Promise.all(Array.from({ length: 2_500 }, () => recorder.record(usageRecord(demo, { end_user_id }))))
-    expect(await sumsOf(end_user_id)).toEqual({ requests: 2500, prompt_tokens: 25_000, completion_tokens: 12_500 })
-    expect(transactions).toBe(3)
-    await recorder.close()
-  })
-
-  test('records each event for its own organization', async () => {
-    const recorder = createUsageRecorder(app.service)
-    const before = [await countEvents(), await countEvents(other)]
-    await Promise.all([demo, other, demo].map((id) => recorder.record(usageRecord(id))))
-    await recorder.close()
-    expect([await countEvents(), await countEvents(other)]).toEqual([(before[0] ?? 0) + 2, (before[1] ?? 0) + 1])
-  })
-
-  test('rejects an invalid event without the rest of its batch', async () => {
-    const recorder = createUsageRecorder(app.service)
-    const end_user_id = await addEndUser(app, demo)
-    const events = [
-      ...Array.from({ length: 30 }, () => usageRecord(demo, { end_user_id })),
-      usageRecord(demo, { end_user_id: newId() }),
-      usageRecord(demo, { end_user_id, prompt_tokens: -1 }),
-    ].sort((one, two) => (one.id.slice(-4) < two.id.slice(-4) ? -1 : 1))
-    const outcomes = await Promise.allSettled(events.map((event) => recorder.record(event)))
-    expect(outcomes.map(({ status }) => status)).toEqual(
-      events.map((event) => (event.end_user_id === end_user_id && event.prompt_tokens > 0 ? 'fulfilled' : 'rejected')),
-    )
-    expect(await sumsOf(end_user_id)).toMatchObject({ requests: 30 })
-    await recorder.close()
-  })
-
-  test('passes on a database error without retrying, and works afterwards', async () => {
-    const { database } = app.service
-    let attempts = 0
-    const recorder = createUsageRecorder({
-      database: {
-        ...database,
-        asOrg(id, work) {
-          attempts += 1
-          return attempts === 1 ? Promise.reject(new Error('gone')) : database.asOrg(id, work)
-        },
-      },
-    })
-    const events = [usageRecord(demo), usageRecord(demo)]
-    const outcomes = await Promise.allSettled(events.map((event) => recorder.record(event)))
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-    expect(attempts).toBe(1)
-    await expect(recorder.record(usageRecord(demo))).resolves.toBeUndefined()
-    await recorder.close()
-  })
-
-  test('flushes queued events, and rejects events after it is closed', async () => {
-    const recorder = createUsageRecorder(app.service)
-    const before = await countEvents()
-    const first = recorder.record(usageRecord(demo))
-    await recorder.flush()
-    expect(await countEvents()).toBe(before + 1)
-    const second = recorder.record(usageRecord(demo))
-    await recorder.close()
-    expect(await countEvents()).toBe(before + 2)
-    await Promise.all([first, second])
-    await expect(recorder.record(usageRecord(demo))).rejects.toMatchObject({ envelope: { status: 503 } })
-    expect(await countEvents()).toBe(before + 2)
   })
 })
