@@ -99,3 +99,15 @@ async function nextPosition(sql: Sql, threadId: string): Promise<number> {
     update threads set last_position = last_position + 1 where id = ${threadId} returning last_position`
   return thread?.last_position as number
 }
+
+/** Starts a thread of an end user or an anonymous visitor. */
+export async function startThread(
+  sql: Sql,
+  { endUserId, siteId }: { endUserId: string | null; siteId: string | null },
+) {
+  const id = newId()
+  await sql`
+    insert into threads (organization_id, id, end_user_id, site_id)
+    values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId}))`
+  return id
+}

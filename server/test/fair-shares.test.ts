@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createRunTurns } from '../src/agent/loop/turns/run-turns.ts'
+import { createRunTurns } from '../src/agent/loop/run-turns.ts'
 import { createAttendance } from '../src/channels/ag-ui/attendance.ts'
 import { SendingRoom } from '../src/channels/chat/sending-room.ts'
 import { createLog } from '../src/kernel/lib/log.ts'

@@ -25,6 +25,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts'
 import type { Toolbox } from '../toolbox/toolbox.ts'
 import { readRows, workOn } from './loop.ts'
 import { createRunSettings } from './run-settings.ts'
+import { createRunTurns } from './run-turns.ts'
 import { noteShown, showProgress } from './shown-calls.ts'
 import {
   addMessage,
@@ -45,7 +46,6 @@ import {
   tooManyRuns,
 } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
-import { createRunTurns } from './turns/run-turns.ts'
 import { interruptedTooOften, RunFailed, type RunParts, type RunRows, runLimits, type Work } from './work.ts'
 
 interface Needs extends Service {

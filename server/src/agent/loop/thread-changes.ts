@@ -7,7 +7,7 @@ import { endSteps, type RunRow } from '../runs/rows.ts'
 import type { ReasonData, Run, RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
 import type { Decision, NewMessage, Speaker } from '../runs/runs.ts'
 import { isOwnThread, lockThread, type OwnedThread, ownsThread } from '../runs/speakers.ts'
-import { countMessage, startThreadWithId } from '../threads/threads.ts'
+import { countMessage, startThread } from '../threads/threads.ts'
 import { shortenTitle } from '../threads/title.ts'
 import { selectInterruptedCalls, settleInterruptedCalls } from './metering.ts'
 import type { RunParts, Work } from './work.ts'
@@ -45,7 +45,7 @@ export async function findOrStartThread(sql: Sql, speaker: Speaker, id: string):
   const { end_user, site_id, origin, frame_key } = holder
   const thread = { id, endUserId: end_user?.id ?? null, siteId: site_id ?? null, origin, frameKey: frame_key, visitor }
   // Another request may start it at the same time.
-  const [, [started]] = await Promise.all([startThreadWithId(sql, thread), lock()])
+  const [, [started]] = await Promise.all([startThread(sql, thread), lock()])
   if (!started || !(await isOwnThread(sql, speaker, started))) throw notFound('thread', id)
   return { ...started, wasMissing: true }
 }

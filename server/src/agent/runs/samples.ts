@@ -1,7 +1,6 @@
-import { addExchange } from '../../../test/conversation-rows.ts'
+import { addExchange, startThread } from '../../../test/conversation-rows.ts'
 import type { TestService } from '../../../test/harness.ts'
 import { asOrg, type OperationSamples, type Slug } from '../../../test/sample-helpers.ts'
-import { startThread } from '../threads/threads.ts'
 import type * as contract from './contract.ts'
 
 const thread = (app: TestService, slug: Slug) =>

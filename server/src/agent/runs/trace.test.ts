@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addExchange, addRun } from '../../../test/conversation-rows.ts'
+import { addExchange, addRun, startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { asOrg } from '../../../test/sample-helpers.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { startThread } from '../threads/threads.ts'
 
 let app: TestService
 let token: string

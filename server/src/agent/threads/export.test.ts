@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { addExchange, addMessage, addRun } from '../../../test/conversation-rows.ts'
+import { addExchange, addMessage, addRun, startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { addEndUser } from '../../../test/usage-records.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { saveFeedback } from './feedback.ts'
-import { startThread } from './threads.ts'
 
 let app: TestService
 let demo: string

@@ -1,9 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { addExchange, addMessage, addRun } from '../../../test/conversation-rows.ts'
+import { addExchange, addMessage, addRun, startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { saveFeedback } from './feedback.ts'
-import { startThread } from './threads.ts'
 
 let app: TestService
 let demo: string

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import { addExchange, addMessage, addRun } from '../../../test/conversation-rows.ts'
+import { addExchange, addMessage, addRun, startThread } from '../../../test/conversation-rows.ts'
 import { doOnce, startTestService, type TestService } from '../../../test/harness.ts'
 import { addEndUser, usageRecord } from '../../../test/usage-records.ts'
 import type { Database, Sql } from '../../kernel/stores/database.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
 import { saveFeedback } from './feedback.ts'
 import { keepErasing } from './retention.ts'
-import { countMessage, startThread } from './threads.ts'
+import { countMessage } from './threads.ts'
 
 let app: TestService
 let demo: string

@@ -1,9 +1,8 @@
-import { addExchange, addMessage } from '../../../test/conversation-rows.ts'
+import { addExchange, addMessage, startThread } from '../../../test/conversation-rows.ts'
 import type { TestService } from '../../../test/harness.ts'
 import { asOrg, type OperationSamples, type Slug } from '../../../test/sample-helpers.ts'
 import { endUser } from '../../visitors/end-users/samples.ts'
 import type * as contract from './contract.ts'
-import { startThread } from './threads.ts'
 
 const thread = (app: TestService, slug: Slug) =>
   asOrg(app, slug, async (sql) => {

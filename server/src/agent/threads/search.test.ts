@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { addExchange } from '../../../test/conversation-rows.ts'
+import { addExchange, startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { listThreads } from '../../channels/chat/own-threads.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { inTurn } from './search.ts'
-import { countMessage, startThread } from './threads.ts'
+import { countMessage } from './threads.ts'
 
 let app: TestService
 let demo: string

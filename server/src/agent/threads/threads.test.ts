@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService, useTestService } from '../../../test/harness.ts'
 import { addEndUser, addSite } from '../../../test/usage-records.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { countMessage, startThread } from './threads.ts'
+import { countMessage } from './threads.ts'
 
 let app: TestService
 let token = ''

@@ -2,7 +2,6 @@ import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
-import { newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { areContentsVisible } from '../settings/settings.ts'
@@ -84,20 +83,8 @@ export async function getThreadAnalytics(
   return analytics as Output<typeof contract.getThreadAnalytics>
 }
 
-/** Starts a thread of an end user or an anonymous visitor, without a site if the site was deleted in the meantime. */
-export async function startThread(
-  sql: Sql,
-  { endUserId, siteId }: { endUserId: string | null; siteId: string | null },
-): Promise<string> {
-  const id = newId()
-  await sql`
-    insert into threads (organization_id, id, end_user_id, site_id)
-    values (current_organization(), ${id}, ${endUserId}, (select id from sites where id = ${siteId} for key share))`
-  return id
-}
-
 /** Starts a thread with an id that its client chose. Does nothing if it's taken. */
-export async function startThreadWithId(
+export async function startThread(
   sql: Sql,
   thread: {
     id: string

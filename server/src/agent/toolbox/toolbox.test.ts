@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { type AgentWorld, ann, callOf, noTrust, startAgentWorld } from '../../../test/agent-world.ts'
+import { startThread } from '../../../test/conversation-rows.ts'
 import { answerWith, startInterceptor } from '../../../test/interceptor.ts'
 import { pageOrigin } from '../../../test/page.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { countTokens } from '../models/tokens/tokenizer.ts'
 import type { Run, ToolCallRow } from '../runs/run.ts'
-import { startThread } from '../threads/threads.ts'
 import type { AgentTool } from './toolbox.ts'
 
 let world: AgentWorld

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addExchange, addMessage } from '../../../test/conversation-rows.ts'
+import { addExchange, addMessage, startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { addEndUser, usageRecord } from '../../../test/usage-records.ts'
-import { startThread } from '../../agent/threads/threads.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
 
 let app: TestService

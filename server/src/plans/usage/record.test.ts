@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { addEndUser, addSite, findWrongSums, usageRecord } from '../../../test/usage-records.ts'
-import { startThread } from '../../agent/threads/threads.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { addUsage, recordUsage, type UsageRecord } from './record.ts'
 

@@ -56,6 +56,15 @@ test('contents are the arguments and result, stored for the configured number of
   })
 })
 
+test('each reading of contents is in the audit trail', async () => {
+  const { shop, call } = await useCalls(30)
+  await call({ say: 'secret' })
+  const [{ id }] = [await read(shop), await read(shop)]
+  const { body } = await shop.request('GET', '/audit-events?action=tool_call.contents_read', await asAdmin(shop))
+  const event = { actor: 'admin@demo.test', action: 'tool_call.contents_read', target: id, data: {} }
+  expect(body.events).toMatchObject([event, event])
+})
+
 test('contents of a call without a result have only its arguments', async () => {
   const { shop, page, call } = await useCalls(30)
   const ended = call({ n: 1 }).catch(() => undefined)

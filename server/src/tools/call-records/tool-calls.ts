@@ -1,8 +1,9 @@
 import type { ServerMessage } from '@inlay/protocol'
-import type { OrgCaller } from '../../kernel/foundation/caller.ts'
+import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
+import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Database } from '../../kernel/stores/database.ts'
 import type * as contract from './contract.ts'
 import type { ToolCallRecorder } from './recorder.ts'
@@ -46,18 +47,19 @@ export async function listToolCalls(
 
 export async function getToolCallContents(
   { database, toolCalls }: Recorded,
-  { organization }: OrgCaller,
+  caller: OrgCaller,
   { id }: Input<typeof contract.getToolCallContents>,
 ): Promise<Output<typeof contract.getToolCallContents>> {
-  await toolCalls.flush(organization.id)
-  const [contents] = await database.asOrg(
-    organization.id,
-    (sql) => sql<Output<typeof contract.getToolCallContents>>`
+  const organizationId = caller.organization.id
+  await toolCalls.flush(organizationId)
+  return database.asOrg(organizationId, async (sql) => {
+    const [contents] = await sql<Output<typeof contract.getToolCallContents>>`
       select call_id as id, arguments, result, expires_at from tool_call_contents
-      where call_id = ${id} and expires_at > now()`,
-  )
-  if (!contents) throw notFound('tool_call_contents', id)
-  return contents
+      where call_id = ${id} and expires_at > now()`
+    if (!contents) throw notFound('tool_call_contents', id)
+    await recordAudit(sql, trailOf(caller), 'tool_call.contents_read', id)
+    return contents
+  })
 }
 
 /** An earlier call as shown in the widget. */

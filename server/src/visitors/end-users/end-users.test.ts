@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService, useTestService } from '../../../test/harness.ts'
 import { startTestProvider } from '../../../test/oidc-provider.ts'
 import { usageRecord } from '../../../test/usage-records.ts'
-import { startThread } from '../../agent/threads/threads.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
 
 let app: TestService

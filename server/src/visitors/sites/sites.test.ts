@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { startThread } from '../../../test/conversation-rows.ts'
 import { type TestService, useTestService } from '../../../test/harness.ts'
 import { findWrongSums, usageRecord } from '../../../test/usage-records.ts'
-import { startThread } from '../../agent/threads/threads.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
 

@@ -1,9 +1,9 @@
 import { saveFeedback } from '../../../src/agent/threads/feedback.ts'
-import { countMessage, startThread } from '../../../src/agent/threads/threads.ts'
+import { countMessage } from '../../../src/agent/threads/threads.ts'
 import type { ToolUser } from '../../../src/kernel/foundation/tool-user.ts'
 import { newId } from '../../../src/kernel/lib/ids.ts'
 import type { StoredCall } from '../../../src/tools/call-records/records.ts'
-import { addExchange } from '../../conversation-rows.ts'
+import { addExchange, startThread } from '../../conversation-rows.ts'
 import type { TestService } from '../../harness.ts'
 import { asOrg } from '../../sample-helpers.ts'
 

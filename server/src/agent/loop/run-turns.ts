@@ -1,5 +1,5 @@
-import { type TurnLimits, Turns } from '../../../kernel/lib/shares/fair-queue.ts'
-import type { RunHolder } from '../../runs/run.ts'
+import { type TurnLimits, Turns } from '../../kernel/lib/shares/fair-queue.ts'
+import type { RunHolder } from '../runs/run.ts'
 
 /** Runs that a node works on at the same time: in total, of an organization's users, and of its visitors. */
 const runsAtATime = { atATime: 2_000, perLane: 500, leavesRoom: true }
