@@ -56,9 +56,32 @@ const once = [
 ]
 
 /**
- * What touches a store runs on both sets of engines; what is pure, and what a browser shows, once. The command brings
- * its own engines.
+ * Tests of what differs between the stores, and one walk over all operations and tools. Only these run on both sets of
+ * engines in `npm test`.
  */
+const ofStores = [
+  'server/src/kernel/stores/**/*.test.ts',
+  'server/src/kernel/http/idempotency.test.ts',
+  'server/src/plans/{budgets,usage}/*.test.ts',
+  'server/src/tools/mcp/tools.test.ts',
+  'server/test/{access,fair-shares,tenant-walls}.test.ts',
+  // They ask which engines there are.
+  ...globSync(server.include, { exclude: elsewhere }).filter((file) =>
+    /\binject\('engines'\)/.test(readFileSync(file, 'utf8')),
+  ),
+]
+
+const external = {
+  extends: true,
+  test: { name: 'external', ...server, globalSetup: 'server/test/engines/external.ts' },
+} as const
+
+/**
+ * What is pure, and what a browser shows, runs once. `npm run test:all` adds what `npm test` runs on the embedded engines
+ * only. The command brings its own engines.
+ */
+const isRest = process.env.INLAY_TESTS === 'rest'
+
 export default defineConfig({
   test: {
     // More than there are cores, because tests often wait for stores and processes.
@@ -71,38 +94,35 @@ export default defineConfig({
     expect: { poll: { timeout: 30_000 } },
     sequence: { sequencer: SlowestFirst },
     setupFiles: 'server/test/patience.ts',
-    projects: [
-      {
-        extends: true,
-        test: {
-          name: 'lib',
-          include: [
-            ...pure,
-            '{widget,dashboard}/src/**/*.test.{ts,tsx}',
-            'tool-server/src/**/*.test.ts',
-            'examples/**/*.test.ts',
-          ],
-        },
-      },
-      { extends: true, test: { name: 'embedded', ...server, globalSetup: 'server/test/engines/embedded.ts' } },
-      {
-        extends: true,
-        test: {
-          name: 'external',
-          ...server,
-          exclude: [...server.exclude, ...once],
-          globalSetup: 'server/test/engines/external.ts',
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: 'browser',
-          ...browser,
-          globalSetup: ['server/test/engines/embedded.ts', 'server/test/engines/widget.ts'],
-        },
-      },
-      { extends: true, test: { name: 'processes', ...processes, globalSetup: 'server/test/engines/installation.ts' } },
-    ],
+    projects: isRest
+      ? [{ ...external, test: { ...external.test, exclude: [...server.exclude, ...once, ...ofStores] } }]
+      : [
+          {
+            extends: true,
+            test: {
+              name: 'lib',
+              include: [
+                ...pure,
+                '{widget,dashboard}/src/**/*.test.{ts,tsx}',
+                'tool-server/src/**/*.test.ts',
+                'examples/**/*.test.ts',
+              ],
+            },
+          },
+          { extends: true, test: { name: 'embedded', ...server, globalSetup: 'server/test/engines/embedded.ts' } },
+          { ...external, test: { ...external.test, include: ofStores, exclude: [...server.exclude, ...once] } },
+          {
+            extends: true,
+            test: {
+              name: 'browser',
+              ...browser,
+              globalSetup: ['server/test/engines/embedded.ts', 'server/test/engines/widget.ts'],
+            },
+          },
+          {
+            extends: true,
+            test: { name: 'processes', ...processes, globalSetup: 'server/test/engines/installation.ts' },
+          },
+        ],
   },
 })
