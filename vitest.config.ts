@@ -116,7 +116,7 @@ export default defineConfig({
             test: {
               name: 'browser',
               ...browser,
-              globalSetup: ['server/test/engines/embedded.ts', 'server/test/engines/widget.ts'],
+              globalSetup: ['server/test/engines/embedded.ts', 'server/test/engines/pages.ts'],
             },
           },
           {
