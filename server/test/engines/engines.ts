@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -26,14 +27,23 @@ declare module 'vitest' {
   }
 }
 
-/** Creates the folder for the data of one test run. */
+/** Waits until its standard input ends, and then ends the servers in a folder and removes it. */
+const guard = `
+  cat > /dev/null
+  for file in $(find "$0" -name postmaster.pid -o -name redis.pid); do kill -QUIT "$(head -n 1 "$file")"; done
+  rm -rf "$0"`
+
+/** Creates the folder for the data of one test run. It's removed, and its servers end, also if the run is killed. */
 export function makeRunFolder(name: string): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), `inlay-${name}-`))
   // PostgreSQL runs as another user when the tests run as root.
   chmodSync(path, 0o755)
-  // In the background, because deleting the files of hundreds of databases takes half a minute.
-  const remove = () => spawn('rm', ['-rf', path], { detached: true, stdio: 'ignore' }).unref()
-  return { path, remove }
+  // A process of its own, also because deleting the files of hundreds of databases takes half a minute.
+  const child = spawn('sh', ['-c', guard, path], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
+  child.unref()
+  const input = child.stdin as Socket
+  input.unref()
+  return { path, remove: () => input.end() }
 }
 
 export const testSecret = 'test-secret-0123456789-abcdefghijklmnop'

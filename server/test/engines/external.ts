@@ -71,9 +71,13 @@ async function startPostgres(bin: string, folder: string): Promise<ChildProcess>
 
 async function startRedis(program: string, folder: string): Promise<{ child: ChildProcess; url: string }> {
   const socket = join(folder, 'redis.sock')
-  const child = spawn(program, ['--port', '0', '--unixsocket', socket, '--save', '', '--dir', folder], {
-    stdio: 'ignore',
-  })
+  const child = spawn(
+    program,
+    ['--port', '0', '--unixsocket', socket, '--save', '', '--dir', folder, '--pidfile', join(folder, 'redis.pid')],
+    {
+      stdio: 'ignore',
+    },
+  )
   await until(async () => {
     const redis = new Redis({ path: socket, lazyConnect: true, retryStrategy: () => null })
     redis.on('error', () => undefined)
