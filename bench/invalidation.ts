@@ -10,10 +10,10 @@
 import { parseArgs } from 'node:util'
 import { createLog } from '../server/src/kernel/lib/log.ts'
 import { openLocalBus } from '../server/src/kernel/stores/bus.ts'
-import { topics } from '../server/src/kernel/stores/bus-messages.ts'
 import { openChanges } from '../server/src/kernel/stores/changes.ts'
 import type { Database } from '../server/src/kernel/stores/database.ts'
 import { FreshCache } from '../server/src/kernel/stores/fresh-cache.ts'
+import { topics } from '../server/src/kernel/stores/topics.ts'
 import { createHeldAccess } from '../server/src/visitors/tickets/held-access.ts'
 
 const { values: options } = parseArgs({

@@ -3,9 +3,9 @@ import { setImmediate } from 'node:timers/promises'
 import { callDeadlineMs } from '@inlay/protocol'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import type { ToolUser } from '../src/kernel/foundation/tool-user.ts'
-import { channels, type FoundSource } from '../src/kernel/stores/bus-messages.ts'
 import { recheckMs } from '../src/kernel/stores/changes.ts'
 import { connectRedis } from '../src/kernel/stores/redis.ts'
+import { type FoundSource, hubChannels } from '../src/tools/hub/messages.ts'
 import { testSecret } from './engines/engines.ts'
 import { confirmFrame, createFrameKey } from './frames.ts'
 import { makeConfig } from './harness.ts'
@@ -475,7 +475,7 @@ async function nextMessage({ service }: HttpService): Promise<void> {
   let end: (() => Promise<void>) | undefined
   const heard = new Promise<void>((resolve) => {
     service.bus
-      .subscribe(channels.hub, () => resolve())
+      .subscribe(hubChannels.all, () => resolve())
       .then((unsubscribe) => {
         end = unsubscribe
       })

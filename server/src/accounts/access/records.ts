@@ -3,9 +3,9 @@ import type { SignIn } from '../../kernel/foundation/caller.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { cleanName } from '../../kernel/lib/names.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import { keepNewest } from '../../kernel/stores/keep-newest.ts'
 import type { Kv } from '../../kernel/stores/kv.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 
 /** Ids are hashed, because an id is often the secret itself. */
 export const recordKey = (model: string, id: string): string => `oauth:${model}:${fingerprint(id)}`

@@ -1,8 +1,8 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import { recordAudit, type Trail } from '../../kernel/stores/audit/audit.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { parseDomain } from '../../organizations/directories/domains.ts'
 import { missingFeature } from '../../plans/plans/plans.ts'
 

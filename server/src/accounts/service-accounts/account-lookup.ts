@@ -5,9 +5,9 @@ import type { Role } from '../../kernel/foundation/shapes.ts'
 import { serviceUnavailable } from '../../kernel/lib/errors.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
 import { createFairQueue, QueueFull } from '../../kernel/lib/shares/fair-queue.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { FreshCache, upTo } from '../../kernel/stores/fresh-cache.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { isWellFormedKey } from '../../visitors/publishable-keys/key-format.ts'
 
 export interface AccountLookup {

@@ -6,7 +6,7 @@ import type { BrowserSession, NodeEnv } from '../../kernel/http/browser-session.
 import { limitForm, ownPagesOnly, problemText, readForm, tokenField } from '../../kernel/http/forms.ts'
 import { escapeHtml, page, pageHeaders } from '../../kernel/http/pages.ts'
 import { Failure } from '../../kernel/lib/errors.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { roleText } from '../../organizations/organizations/invitation-pages.ts'
 import {
   acceptFor,

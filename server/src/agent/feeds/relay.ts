@@ -1,6 +1,5 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import { newId } from '../../kernel/lib/ids.ts'
-import { channels } from '../../kernel/stores/bus-messages.ts'
 import type { Position, RunRest } from '../runs/runs.ts'
 import type { Chunk } from './chunks.ts'
 
@@ -24,6 +23,9 @@ export interface Relay {
   close(): Promise<void>
 }
 
+/** To every node; the messages are sealed. */
+const everyNode = 'runs:2'
+const oneNode = (node: string) => `${everyNode}:${node}`
 const place = 'bus:runs'
 
 /** Encrypted, because the chunks contain conversations. */
@@ -43,13 +45,10 @@ export async function createRelay(
     if (from !== self) receive(message, from)
   }
 
-  const unsubscribe = await Promise.all([
-    bus.subscribe(channels.runs, read),
-    bus.subscribe(channels.runsNode(self), read),
-  ])
+  const unsubscribe = await Promise.all([bus.subscribe(everyNode, read), bus.subscribe(oneNode(self), read)])
   return {
-    send: (node, message) => publish(channels.runsNode(node), message),
-    broadcast: (message) => publish(channels.runs, message),
+    send: (node, message) => publish(oneNode(node), message),
+    broadcast: (message) => publish(everyNode, message),
     close: async () => void (await Promise.all(unsubscribe.map((end) => end()))),
   }
 }

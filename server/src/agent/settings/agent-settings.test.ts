@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../../test/harness.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import { recheckMs } from '../../kernel/stores/changes.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { createAgentSettings } from './agent-settings.ts'
 
 let app: TestService

@@ -1,6 +1,6 @@
 import type { Service } from '../../kernel/foundation/service.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import { FreshCache } from '../../kernel/stores/fresh-cache.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import type { OwnModel } from '../models/models.ts'
 import { type ModelProblem, readModels } from './own-models.ts'
 import { selectSettings } from './settings.ts'

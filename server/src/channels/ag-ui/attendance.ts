@@ -1,8 +1,14 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import { failure } from '../../kernel/lib/errors.ts'
 import { hasFairShare } from '../../kernel/lib/shares/fair-share.ts'
-import { type AttendanceMessage, channels } from '../../kernel/stores/bus-messages.ts'
 import type { TicketHolder } from '../../visitors/tickets/signed-tickets.ts'
+
+export const attendanceChannel = 'ag-ui'
+
+/** About a thread that a client shows, as `<organization>:<thread>`. */
+export type AttendanceMessage =
+  /** A client lost its connection; nodes where another client shows the thread respond with `attached`. */
+  { lost: string } | { attached: string }
 
 const MiB = 1024 * 1024
 
@@ -52,7 +58,7 @@ export async function createAttendance(
 
   const publish = (message: AttendanceMessage) =>
     void bus
-      .publish(channels.attendance, message)
+      .publish(attendanceChannel, message)
       .catch((error) => log.warn({ err: error }, 'Could not tell the other nodes about an AG-UI client'))
 
   function endWaits(thread: string): void {
@@ -71,7 +77,7 @@ export async function createAttendance(
       ? taken(key) + size <= limit
       : hasFairShare({ total: limit, taken: taken(key), own: taken(owner) }, size)
 
-  const unsubscribe = await bus.subscribe<AttendanceMessage>(channels.attendance, (message) => {
+  const unsubscribe = await bus.subscribe<AttendanceMessage>(attendanceChannel, (message) => {
     if ('attached' in message) endWaits(message.attached)
     else if (streams.has(message.lost)) publish({ attached: message.lost })
   })

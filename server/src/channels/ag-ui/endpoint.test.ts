@@ -14,7 +14,7 @@ import { member, type Person, type Shop, startShop } from '../../../test/shop.ts
 import { createHttpServer, splitAddress } from '../../kernel/http/connections.ts'
 import { createObserver } from '../../kernel/http/observation.ts'
 import { newId } from '../../kernel/lib/ids.ts'
-import { type AttendanceMessage, channels } from '../../kernel/stores/bus-messages.ts'
+import { type AttendanceMessage, attendanceChannel } from './attendance.ts'
 import { type AgUi, createAgUi } from './endpoint.ts'
 
 let shop: AgentShop
@@ -508,7 +508,7 @@ describe('a client that disconnects', () => {
     follow(() => ({ text: ['One', until] }))
     const { url: to } = await serveBriefly(1_000_000)
     const lost = new Set<string>()
-    const unsubscribe = await shop.service.bus.subscribe<AttendanceMessage>(channels.attendance, (message) => {
+    const unsubscribe = await shop.service.bus.subscribe<AttendanceMessage>(attendanceChannel, (message) => {
       if ('lost' in message) lost.add(message.lost)
     })
     onTestFinished(unsubscribe)

@@ -8,9 +8,8 @@ import { patience } from '../../../test/processes.ts'
 import { type Script, useScriptedModel } from '../../../test/scripted-model.ts'
 import { member, startShop } from '../../../test/shop.ts'
 import { createLog } from '../../kernel/lib/log.ts'
-import { channels } from '../../kernel/stores/bus-messages.ts'
 import { openRedisBus } from '../../kernel/stores/redis.ts'
-import { createAttendance } from './attendance.ts'
+import { attendanceChannel, createAttendance } from './attendance.ts'
 
 const { redisUrl } = inject('engines')
 
@@ -94,7 +93,7 @@ describe.skipIf(!redisUrl)('with several nodes', () => {
     }
     const [node, other] = [await open(redisUrl ?? ''), await open(proxy.url)]
     const [attached, last, over] = [vi.fn(), vi.fn(), vi.fn()]
-    await node.bus.subscribe(channels.attendance, attached)
+    await node.bus.subscribe(attendanceChannel, attached)
     await other.bus.subscribe('last', last)
     other.attach(thread)
     await vi.waitFor(() => expect(attached).toHaveBeenCalled())

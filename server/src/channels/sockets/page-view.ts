@@ -1,6 +1,6 @@
 import { maxTitleLength, maxUrlLength } from '@inlay/protocol'
-import type { Sight } from '../../kernel/stores/bus-messages.ts'
 import { cleanLine } from '../../kernel/untrusted/page-text.ts'
+import type { Sight } from '../../tools/hub/messages.ts'
 import { ProtocolError } from './messages.ts'
 
 /** What a page shows, and whether its user sees it, as reported by the page. */

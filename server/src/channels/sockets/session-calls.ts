@@ -2,8 +2,9 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type ClientMessage, longestCallMs, maxRunningCalls, maxTitleLength, type ServerMessage } from '@inlay/protocol'
 import { PassingMap } from '../../kernel/lib/passing-map.ts'
 import type { Secrets } from '../../kernel/lib/secrets.ts'
-import type { CallOrder, Handover, PageResponse } from '../../kernel/stores/bus-messages.ts'
 import { cleanLine } from '../../kernel/untrusted/page-text.ts'
+import type { PageResponse } from '../../kernel/untrusted/results.ts'
+import type { CallOrder, Handover } from '../../tools/hub/messages.ts'
 import type { Switchboard } from '../../tools/hub/switchboard.ts'
 
 type RunningCall = Handover['calls'][number]

@@ -12,25 +12,17 @@ import {
 import type { ConfirmRequests } from '../../accounts/confirmed-browsers/requests.ts'
 import type { RunPage } from '../../agent/runs/run.ts'
 import type { Runs, Speaker } from '../../agent/runs/runs.ts'
+import type { Owner } from '../../kernel/foundation/tool-user.ts'
 import { ownerOf } from '../../kernel/foundation/tool-user.ts'
 import type { Clock } from '../../kernel/lib/clock.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
-import type {
-  Asker,
-  CallOrder,
-  Claim,
-  Handover,
-  KeptTool,
-  Owner,
-  PageFrame,
-  PageResponse,
-  Sight,
-} from '../../kernel/stores/bus-messages.ts'
 import { type Refused, readDefinitions } from '../../kernel/untrusted/definitions.ts'
 import { cleanLine } from '../../kernel/untrusted/page-text.ts'
+import type { PageResponse } from '../../kernel/untrusted/results.ts'
 import type { Hub } from '../../tools/hub/hub.ts'
 import { type KeptDefinitions, type PageDefinitions, pack } from '../../tools/hub/kept-definitions.ts'
+import type { Asker, CallOrder, Claim, Handover, KeptTool, PageFrame, Sight } from '../../tools/hub/messages.ts'
 import type { LocalSource } from '../../tools/hub/switchboard.ts'
 import { type FrameStanding, isSameFrame } from '../../visitors/tickets/frames.ts'
 import type { EndOfAccess, Held, HeldAccess } from '../../visitors/tickets/held-access.ts'

@@ -1,6 +1,12 @@
 import { canonicalEmail } from '../net/email-addresses.ts'
-import type { Owner } from '../stores/bus-messages.ts'
 import type { MemberCaller } from './caller.ts'
+
+/** The user, end user or visitor that a page belongs to, within an organization. */
+export interface Owner {
+  organization_id: string
+  /** See `ownerOf`. */
+  identity: string
+}
 
 /** On whose behalf a tool is called: a member, through an MCP client, or an end user or visitor, through the agent. */
 export interface ToolUser {

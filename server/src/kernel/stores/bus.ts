@@ -1,5 +1,6 @@
 /**
  * Messages between nodes, delivered at most once: a node whose connection breaks misses the messages sent meanwhile.
+ * Nodes of two versions may run side by side during an upgrade, so a message that changes its meaning needs a new channel.
  */
 export interface Bus {
   /**

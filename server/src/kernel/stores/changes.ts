@@ -1,6 +1,6 @@
 import type { Log } from '../lib/log.ts'
 import type { Bus } from './bus.ts'
-import { type ChangeMessage, channels } from './bus-messages.ts'
+import { type ChangeMessage, changesChannel } from './topics.ts'
 
 /**
  * Notifies every node of changes, so that no cached value or open connection outlives the access it was granted under.
@@ -79,7 +79,7 @@ export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
 
   async function send(message: ChangeMessage): Promise<void> {
     try {
-      await bus.publish(channels.changes, message)
+      await bus.publish(changesChannel, message)
     } catch (error) {
       log.warn({ err: error }, 'could not announce a change to the other nodes; retrying')
       if ('missed' in message || unsent.size + message.topics.length > mostUnsent) {
@@ -98,7 +98,7 @@ export async function openChanges(bus: Bus, log: Log): Promise<Changes> {
     void send(message)
   }
 
-  await bus.subscribe<ChangeMessage>(channels.changes, tell)
+  await bus.subscribe<ChangeMessage>(changesChannel, tell)
   bus.onMissed(() => tell({ missed: true }))
 
   return {

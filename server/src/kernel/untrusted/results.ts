@@ -1,8 +1,14 @@
+import type { Approval } from '@inlay/protocol'
 import { isSpecType } from '@modelcontextprotocol/client'
 import { z } from 'zod'
 import type { Relayed } from '../foundation/tool.ts'
-import type { PageResponse } from '../stores/bus-messages.ts'
 import { isTooDeep } from './page-text.ts'
+
+/** A page's or tool server's unprocessed response to a call. */
+export type PageResponse = (
+  | { result: unknown }
+  | { error: { code: 'failed' | 'declined' | 'replaced' | 'unknown_tool'; message: string } }
+) & { approval?: Approval | undefined }
 
 /** Limits how long validating the blocks takes, because it blocks the event loop. */
 const maxBlocks = 1000

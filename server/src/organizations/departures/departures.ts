@@ -1,6 +1,6 @@
 import type { Service } from '../../kernel/foundation/service.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 
 /**
  * Records that an end user was erased or a member's access ended, which requires cleanup outside the database. The row

@@ -10,9 +10,9 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import { accessDenied, notFound } from '../../kernel/lib/errors.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import type * as contract from './contract.ts'
 
 type Organization = Output<typeof contract.getOrganization>

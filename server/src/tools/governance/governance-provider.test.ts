@@ -4,7 +4,7 @@ import { startTestService, type TestService, useTestService } from '../../../tes
 import { answerWith, startInterceptor } from '../../../test/interceptor.ts'
 import { resealColumns } from '../../console/operator/reseal.ts'
 import { createSecrets } from '../../kernel/lib/secrets.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 
 let app: TestService
 let token: string

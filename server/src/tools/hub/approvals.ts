@@ -3,8 +3,9 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import type { ToolCall } from '../../kernel/foundation/tool.ts'
 import type { ToolUser } from '../../kernel/foundation/tool-user.ts'
 import { Failure, failure } from '../../kernel/lib/errors.ts'
-import type { Asker, FoundSource, PageResponse } from '../../kernel/stores/bus-messages.ts'
 import { sortMembers } from '../../kernel/untrusted/definitions.ts'
+import type { PageResponse } from '../../kernel/untrusted/results.ts'
+import type { Asker, FoundSource } from './messages.ts'
 import type { Switchboard } from './switchboard.ts'
 
 /** A connector's tool that may change something, and the call that the user has to allow. */

@@ -1,7 +1,7 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import { type Failure, failure } from '../../kernel/lib/errors.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import { FreshCache } from '../../kernel/stores/fresh-cache.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { findInterceptor } from '../governance/governance-provider.ts'
 import { askInterceptor, type Question } from '../governance/interceptor.ts'
 

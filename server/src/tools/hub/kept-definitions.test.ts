@@ -2,9 +2,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { maxDefinitionBytes, type ToolDefinition } from '@inlay/protocol'
 import { describe, expect, test, vi } from 'vitest'
-import type { KeptTool } from '../../kernel/stores/bus-messages.ts'
 import { type PageTool, type Refused, readDefinitions } from '../../kernel/untrusted/definitions.ts'
 import { KeptDefinitions, pack, unpack } from './kept-definitions.ts'
+import type { KeptTool } from './messages.ts'
 
 function toolsOf(...definitions: Partial<ToolDefinition>[]): Map<string, KeptTool> {
   const whole = definitions.map((definition) => ({ name: 'add', description: '', inputSchema: {}, ...definition }))

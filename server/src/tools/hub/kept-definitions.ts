@@ -1,6 +1,6 @@
 import { maxDefinitionBytes } from '@inlay/protocol'
-import type { KeptTool } from '../../kernel/stores/bus-messages.ts'
 import { type PageTool, type Refused, requireFit } from '../../kernel/untrusted/definitions.ts'
+import type { KeptTool } from './messages.ts'
 
 export const pack = (tool: PageTool): KeptTool => ({
   name: tool.name,

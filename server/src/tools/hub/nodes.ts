@@ -1,7 +1,7 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { PassingMap } from '../../kernel/lib/passing-map.ts'
-import { channels, type HubMessage, type NodeSignal } from '../../kernel/stores/bus-messages.ts'
+import { type HubMessage, hubChannels, type NodeSignal } from './messages.ts'
 
 /**
  * Messages between the hubs of several nodes, encrypted because they contain end users' data. A node announces itself
@@ -82,7 +82,7 @@ export async function createNodes(
   function readSignal(message: NodeSignal, from: string): void {
     switch (message.signal) {
       case 'who':
-        if (isAnnounced) publish(channels.hubNode(from), { signal: 'holding' })
+        if (isAnnounced) publish(hubChannels.node(from), { signal: 'holding' })
         break
       case 'holding':
         holders.add(from)
@@ -104,7 +104,7 @@ export async function createNodes(
     question.parts += text
     question.timer.refresh()
     const read = question.parts.length
-    if (read < length) publish(channels.hubNode(node), { signal: 'more', ask, from: read })
+    if (read < length) publish(hubChannels.node(node), { signal: 'more', ask, from: read })
     else question.settle(JSON.parse(question.parts).answer)
   }
 
@@ -117,7 +117,7 @@ export async function createNodes(
   }
 
   const publishPart = (node: string, ask: string, text: string, from: number) =>
-    publish(channels.hubNode(node), {
+    publish(hubChannels.node(node), {
       signal: 'part',
       ask,
       text: text.slice(from, from + maxPartLength),
@@ -131,10 +131,10 @@ export async function createNodes(
   }
 
   const unsubscribe = await Promise.all([
-    bus.subscribe(channels.hub, read),
-    bus.subscribe(channels.hubNode(self), read),
+    bus.subscribe(hubChannels.all, read),
+    bus.subscribe(hubChannels.node(self), read),
   ])
-  publish(channels.hub, { signal: 'who' })
+  publish(hubChannels.all, { signal: 'who' })
 
   const forget = (node: string) => {
     for (const nodes of [heard, holders, silent]) nodes.delete(node)
@@ -151,8 +151,8 @@ export async function createNodes(
     expect(node) {
       if (!heard.has(node)) heard.set(node, clock())
     },
-    send: (node, message) => publish(channels.hubNode(node), message),
-    broadcast: (message) => publish(channels.hub, message),
+    send: (node, message) => publish(hubChannels.node(node), message),
+    broadcast: (message) => publish(hubChannels.all, message),
     ask<Answer>(node: string, toMessage: (ask: string) => HubMessage, { evenIfSilent = false }: AskOptions = {}) {
       if (silent.has(node) && !evenIfSilent) return Promise.resolve(undefined)
       const ask = newId()
@@ -167,7 +167,7 @@ export async function createNodes(
           settle(undefined)
         }, replyTimeout.ms)
         questions.set(ask, { parts: '', timer, settle })
-        publish(channels.hubNode(node), toMessage(ask))
+        publish(hubChannels.node(node), toMessage(ask))
       })
     },
     answer(node, ask, answer) {
@@ -179,11 +179,11 @@ export async function createNodes(
       publishPart(node, ask, text, 0)
     },
     announce(holdsSources) {
-      publish(channels.hub, { signal: holdsSources ? 'holding' : 'empty' })
+      publish(hubChannels.all, { signal: holdsSources ? 'holding' : 'empty' })
       isAnnounced = holdsSources
     },
     async close() {
-      if (isAnnounced) publish(channels.hub, { signal: 'empty' })
+      if (isAnnounced) publish(hubChannels.all, { signal: 'empty' })
       for (const [, { settle }] of questions) settle(undefined)
       for (const ask of longAnswers.keys()) forgetAnswer(ask)
       await Promise.all(unsubscribe.map((end) => end()))

@@ -1,9 +1,10 @@
 import { type Approval, answerWithinMs, callDeadlineMs, longestCallMs } from '@inlay/protocol'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { CallerGone, type ToolCall } from '../../kernel/foundation/tool.ts'
-import type { ToolUser } from '../../kernel/foundation/tool-user.ts'
+import type { Owner, ToolUser } from '../../kernel/foundation/tool-user.ts'
 import { type Failure, failure } from '../../kernel/lib/errors.ts'
 import { PassingMap } from '../../kernel/lib/passing-map.ts'
+import type { PageResponse } from '../../kernel/untrusted/results.ts'
 import type {
   Asker,
   CallFailure,
@@ -14,14 +15,12 @@ import type {
   HubMessage,
   KeptTool,
   Outcome,
-  Owner,
   PageFrame,
-  PageResponse,
   Progress,
   Sight,
   SourceDescription,
   Wanted,
-} from '../../kernel/stores/bus-messages.ts'
+} from './messages.ts'
 import { createNodes } from './nodes.ts'
 
 /** A page that is connected to this node. */

@@ -2,7 +2,6 @@ import type { Caller } from '../../kernel/foundation/caller.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { PassingMap } from '../../kernel/lib/passing-map.ts'
-import { type CancellationMessage, channels } from '../../kernel/stores/bus-messages.ts'
 
 /**
  * Pending calls, so that a `notifications/cancelled` of the older era can cancel one even though it arrives in another
@@ -15,6 +14,12 @@ export interface Cancellations {
   /** Cancels the call with this key, unless several calls have it. */
   cancel(key: string): void
 }
+
+const channel = 'mcp:cancel'
+
+type CancellationMessage =
+  /** `ask` requests the number of calls with a key from all nodes, `found` returns it, `end` cancels the call. */
+  { ask: string; key: string } | { found: string; count: number } | { end: string }
 
 /** Identifies a call by its caller, its grant or token, and the client's request ID. */
 export const keyOf = ({ id, token }: Caller, requestId: string | number): string =>
@@ -48,7 +53,7 @@ export async function createCancellations({
 
   /** Returns the number of nodes that received the message. */
   const publish = (message: CancellationMessage): Promise<number> =>
-    bus.publish(channels.cancellations, message).catch((error) => {
+    bus.publish(channel, message).catch((error) => {
       log.warn({ err: error }, 'Could not tell the other nodes about a cancelled call')
       return 0
     })
@@ -81,7 +86,7 @@ export async function createCancellations({
     if (question.count === 1) await publish({ end: key })
   }
 
-  if (config.redisUrl) await bus.subscribe<CancellationMessage>(channels.cancellations, receive)
+  if (config.redisUrl) await bus.subscribe<CancellationMessage>(channel, receive)
 
   return {
     add(key, cancel) {

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
 import { FreshCache } from '../../kernel/stores/fresh-cache.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { type IdentityProviderConfig, readIdentityProvider } from '../identity-provider/identity-provider.ts'
 import { isWellFormedKey } from './key-format.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService } from '../../../test/harness.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { generateKey, isWellFormedKey } from './key-format.ts'
 
 let app: TestService

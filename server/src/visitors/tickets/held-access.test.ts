@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { newId } from '../../kernel/lib/ids.ts'
-import { topics } from '../../kernel/stores/bus-messages.ts'
+import { topics } from '../../kernel/stores/topics.ts'
 import { createHeldAccess } from './held-access.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 

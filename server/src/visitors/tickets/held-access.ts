@@ -1,6 +1,6 @@
 import type { Service } from '../../kernel/foundation/service.ts'
-import { parseTopic, topics } from '../../kernel/stores/bus-messages.ts'
 import { recheckMs, TopicIndex } from '../../kernel/stores/changes.ts'
+import { parseTopic, topics } from '../../kernel/stores/topics.ts'
 import { checkHolders, type FrameStanding, findFrameStandings } from './frames.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 import { checkStanding, type Standing } from './standing.ts'

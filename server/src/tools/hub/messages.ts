@@ -1,66 +1,12 @@
 import type { Approval } from '@inlay/protocol'
+import type { Owner } from '../../kernel/foundation/tool-user.ts'
+import type { PageResponse } from '../../kernel/untrusted/results.ts'
 
-/**
- * Everything that nodes send each other over the bus: the channels, and the messages on each. Nodes of two versions may
- * run side by side during an upgrade, so a message that changes its meaning needs a new channel.
- */
-export const channels = {
-  changes: 'changes',
-  /** To every node; the messages are sealed. */
-  hub: 'hub:4',
-  hubNode: (node: string) => `${channels.hub}:${node}`,
-  cancellations: 'mcp:cancel',
-  /** To every node; the messages are sealed. See agent/feeds/relay.ts. */
-  runs: 'runs:2',
-  runsNode: (node: string) => `${channels.runs}:${node}`,
-  attendance: 'ag-ui',
-}
-
-// Channel `changes`: values that other nodes may have cached.
-
-export type ChangeMessage = { topics: string[] } | { missed: true }
-
-/** The kinds of changes, each as `<kind>:<id>`. */
-export const topics = {
-  /** A user's profile, memberships or sessions. */
-  user: (id: string) => `user:${id}` as const,
-  /** An access token was revoked; see `AccessToken.id`. */
-  token: (id: string) => `token:${id}` as const,
-  /** A browser session of the authorization server ended. */
-  session: (uid: string) => `session:${uid}` as const,
-  /** A grant ended, and with it every token issued under it. */
-  grant: (id: string) => `grant:${id}` as const,
-  key: (id: string) => `key:${id}` as const,
-  /** A service account’s role, name, keys or expiry, or that it was deleted. */
-  serviceAccount: (id: string) => `service-account:${id}` as const,
-  /** An organization's identity provider or allowed domains. */
-  identityProvider: (organizationId: string) => `identity-provider:${organizationId}` as const,
-  /** What decides what frames may see: the client with which users confirm their browsers, and where the keys work. */
-  frames: (organizationId: string) => `frames:${organizationId}` as const,
-  /** Also if one of the end user's browsers was confirmed or removed. */
-  endUser: (id: string) => `end-user:${id}` as const,
-  /** An end user has connected or disconnected their account at a third party. */
-  consents: (endUserId: string) => `consents:${endUserId}` as const,
-  connectors: (organizationId: string) => `connectors:${organizationId}` as const,
-  governance: (organizationId: string) => `governance:${organizationId}` as const,
-  toolCallSettings: (organizationId: string) => `tool-call-settings:${organizationId}` as const,
-  agentSettings: (organizationId: string) => `agent-settings:${organizationId}` as const,
-}
-
-type TopicKind = ReturnType<(typeof topics)[keyof typeof topics]> extends `${infer Kind}:${string}` ? Kind : never
-
-export function parseTopic(topic: string): [kind: TopicKind, id: string] {
-  const [kind, id = ''] = topic.split(':')
-  return [kind as TopicKind, id]
-}
-
-// Channel `hub`: pages, and the calls to their tools.
-
-/** The user, end user or visitor that a page belongs to, within an organization. */
-export interface Owner {
-  organization_id: string
-  /** See `ownerOf`. */
-  identity: string
+/** What nodes send each other about pages, and about the calls to their tools. The messages are sealed. */
+export const hubChannels = {
+  /** To every node. */
+  all: 'hub:4',
+  node: (node: string) => `${hubChannels.all}:${node}`,
 }
 
 /** An open page, as `GET /hub/sources` returns it. */
@@ -83,12 +29,6 @@ export interface KeptTool {
   /** The `PageTool` as JSON. */
   readonly text: string
 }
-
-/** A page's or tool server's unprocessed response to a call. */
-export type PageResponse = (
-  | { result: unknown }
-  | { error: { code: 'failed' | 'declined' | 'replaced' | 'unknown_tool'; message: string } }
-) & { approval?: Approval | undefined }
 
 /** Whether the user sees the page, as reported by the page. Empty for widgets that don't report it. */
 export interface Sight {
@@ -205,15 +145,3 @@ export type NodeSignal =
   /** One part of a reply. `from` is its offset in the text. */
   | { signal: 'part'; ask: string; text: string; from: number; length: number }
   | { signal: 'more'; ask: string; from: number }
-
-// Channel `mcp:cancel`: calls that an MCP client cancelled.
-
-export type CancellationMessage =
-  /** `ask` requests the number of calls with a key from all nodes, `found` returns it, `end` cancels the call. */
-  { ask: string; key: string } | { found: string; count: number } | { end: string }
-
-// Channel `ag-ui`: threads that an AG-UI client shows, as `<organization>:<thread>`.
-
-export type AttendanceMessage =
-  /** A client lost its connection; nodes where another client shows the thread respond with `attached`. */
-  { lost: string } | { attached: string }
