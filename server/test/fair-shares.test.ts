@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createRunTurns } from '../src/agent/loop/run-turns.ts'
 import { createAttendance } from '../src/channels/ag-ui/attendance.ts'
-import { SendingRoom } from '../src/channels/chat/sending-room.ts'
+import { SendingSpace } from '../src/channels/chat/sending-space.ts'
 import { createLog } from '../src/kernel/lib/log.ts'
 import { openLocalBus } from '../src/kernel/stores/bus.ts'
 
@@ -47,8 +47,8 @@ const takeStreams = (bytes: number) => async (): Promise<Take> => {
   }
 }
 
-function takeRoom(): Take {
-  const room = new SendingRoom()
+function takeSpace(): Take {
+  const room = new SendingSpace()
   return async (organizationId) => room.take({ organizationId, isVisitor: false }, mebibyte)
 }
 
@@ -56,7 +56,7 @@ test.each([
   ['runs', takeRuns, 30],
   ['AG-UI streams', takeStreams(0), 30],
   ['memory for the requests of AG-UI streams', takeStreams(mebibyte), 6],
-  ['memory for long conversations', takeRoom, 6],
+  ['memory for long conversations', takeSpace, 6],
 ])(
   'five organizations that take all they can get leave %s to a sixth, and get less as it needs more',
   async (_, open, most) => {

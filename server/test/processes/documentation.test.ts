@@ -72,6 +72,20 @@ const surroundings: Record<string, string> = {
     export async function create(
       { database }: { database: Database }, caller: OrgCaller, id: string, name: string, allowed_origins: string[], key: string,
     ) { SNIPPET }`,
+  "docs/adding-a-capability.md: const keysQuery = read(['keys'], (signal) => api.GET('/publishable-keys', { signal }))": `
+    import { useMutation, useQuery } from '@tanstack/react-query'
+    import type { ReactNode } from 'react'
+    import { t } from '../../dashboard/src/pages/keys/texts.ts'
+    import { api, queryClient, read, unwrap } from '../../dashboard/src/session/api.ts'
+    import { useOrganization } from '../../dashboard/src/session/me.ts'
+    import { PageHeader } from '../../dashboard/src/ui/display/layout.tsx'
+    import { EmptyState } from '../../dashboard/src/ui/display/states.tsx'
+    import { notify } from '../../dashboard/src/ui/overlays/toasts.tsx'
+    import { DataTable } from '../../dashboard/src/ui/tables/data-table.tsx'
+    declare function KeyForm(form: {
+      onSubmit: (name: string) => void; isPending: boolean; error: Error | null
+    }): ReactNode
+    SNIPPET`,
   "docs/agent.md: import { HttpAgent } from '@ag-ui/client'": `
     declare const token: string
     declare function show(text: string): void

@@ -9,7 +9,7 @@ import { claimMemberships } from '../../organizations/directories/claims.ts'
 import { selectDeprovisioned } from '../../organizations/directories/deprovisioned.ts'
 import { isFormerMember } from '../../organizations/organizations/former-members.ts'
 import { directoryIssuer, lockMembers } from '../../organizations/organizations/members.ts'
-import { missingFeature, requireRoom } from '../../plans/plans/plans.ts'
+import { missingFeature, requireWithinPlan } from '../../plans/plans/plans.ts'
 import { isEmailVerified } from '../../visitors/identity-provider/verified-emails.ts'
 import type { Admission } from '../sign-in/external.ts'
 import { recordSignIn } from '../sign-in/sign-in-audit.ts'
@@ -147,7 +147,7 @@ async function join(sql: Sql, plans: Service['config']['plans'], organizationId:
   const id = newId()
   await sql`
     insert into members (organization_id, id, user_id, role) values (current_organization(), ${id}, ${userId}, 'member')`
-  await requireRoom(plans, sql, 'seats')
+  await requireWithinPlan(plans, sql, 'seats')
   await recordAudit(sql, { organizationId, actor: email, actorId: userId }, 'member.added', id, {
     email,
     role: 'member',

@@ -31,9 +31,9 @@ import {
   addMessage,
   allowChoice,
   endRunning,
+  findFreeRun,
   findOrStartThread,
   findQuestion,
-  findRoom,
   lockActiveRun,
   lockQuestion,
   lockRunOf,
@@ -213,8 +213,8 @@ export async function createRuns(service: Needs): Promise<Runs> {
           lockRunOf(sql, thread_id),
         ])
       // Independent of each other if the thread exists, so that they travel together.
-      const [hasRoom, thread, found] = await Promise.all([
-        findRoom(sql, speaker),
+      const [isRunFree, thread, found] = await Promise.all([
+        findFreeRun(sql, speaker),
         findOrStartThread(sql, speaker, thread_id),
         look(),
       ])
@@ -230,7 +230,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
         throw failure(409, 'RUN_ACTIVE', 'The agent is still answering. Stop it before you edit the message.')
       }
       requireSpace(thread)
-      if (active?.status !== 'running' && !hasRoom) throw tooManyRuns()
+      if (active?.status !== 'running' && !isRunFree) throw tooManyRuns()
       if (thread.frame_key !== speaker.holder.frame_key) isClaimed = await claimThread(sql, speaker, thread_id)
       // What it asked for may be what a program wants.
       if (isClaimed && active?.status === 'running') throw stillAnswering()
@@ -289,7 +289,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     let isClaimed = false
     const { id, started } = await database.asHolder(speaker.holder, async (sql) => {
       await requireThread(sql, speaker, threadId)
-      const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
+      const [isRunFree] = await Promise.all([findFreeRun(sql, speaker), lockThread(sql, speaker, threadId)])
       const [active, [thread]] = await Promise.all([
         lockActiveRun(sql, threadId),
         sql<ThreadCounts>`select last_position, message_count from threads where id = ${threadId}`,
@@ -299,7 +299,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
       if (thread) requireSpace(thread)
       const replaced = await replaceLast(sql, threadId, { withMessages: false })
       if (!replaced) throw failure(409, 'NOTHING_TO_REGENERATE', 'The thread has no answer yet.')
-      if (!hasRoom) throw tooManyRuns()
+      if (!isRunFree) throw tooManyRuns()
       const id = newId()
       const position = await takePosition(sql, threadId)
       const started = await insertRun(sql, speaker, { id, threadId, position, page, client: null })
@@ -404,14 +404,14 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const started = await database.asHolder(speaker.holder, async (sql) => {
       // Before any lock, so that answers to questions of others don't queue for one.
       const threadId = await findQuestion(sql, speaker, decision)
-      const [hasRoom, { call, run }] = await Promise.all([
-        findRoom(sql, speaker),
+      const [isRunFree, { call, run }] = await Promise.all([
+        findFreeRun(sql, speaker),
         lockQuestion(sql, speaker, decision, threadId),
       ])
       if (await claimThread(sql, speaker, threadId)) claimed = threadId
       // It would go on for the frame that it was of until now.
       if (claimed && run.status === 'running') throw stillAnswering()
-      if (run.status === 'waiting' && !hasRoom) throw tooManyRuns()
+      if (run.status === 'waiting' && !isRunFree) throw tooManyRuns()
       const state = decision.is_approved ? 'approved' : 'declined'
       const how = decision.is_approved ? (decision.is_always ? 'always_allowed' : 'allowed') : 'declined'
       const edited = decision.is_approved && decision.edited_args ? JSON.stringify(decision.edited_args) : null
@@ -449,10 +449,10 @@ export async function createRuns(service: Needs): Promise<Runs> {
     const { organization_id } = speaker.holder
     const started = await database.asHolder(speaker.holder, async (sql) => {
       await requireThread(sql, speaker, threadId)
-      const [hasRoom] = await Promise.all([findRoom(sql, speaker), lockThread(sql, speaker, threadId)])
+      const [isRunFree] = await Promise.all([findFreeRun(sql, speaker), lockThread(sql, speaker, threadId)])
       const run = await lockActiveRun(sql, threadId)
       if (!run) return undefined
-      if (run.status === 'waiting' && !hasRoom) throw tooManyRuns()
+      if (run.status === 'waiting' && !isRunFree) throw tooManyRuns()
       for (const { call_id, content, is_error } of results) {
         if (!isId(call_id)) continue
         const result = await fitResult(sql, run.id, content)

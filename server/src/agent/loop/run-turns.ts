@@ -2,7 +2,7 @@ import { type TurnLimits, Turns } from '../../kernel/lib/shares/fair-queue.ts'
 import type { RunHolder } from '../runs/run.ts'
 
 /** Runs that a node works on at the same time: in total, of an organization's users, and of its visitors. */
-const runsAtATime = { atATime: 2_000, perLane: 500, leavesRoom: true }
+const runsAtATime = { atATime: 2_000, perLane: 500, leavesSpace: true }
 
 interface Waiting {
   holder: Pick<RunHolder, 'organization_id' | 'end_user'>

@@ -114,13 +114,13 @@ export async function replaceLast(
  * Whether the user may start or continue a run. Other transactions of the same user wait here until this one has ended,
  * so that they can't exceed the limit together. Call it before the thread is locked, so that they can't deadlock.
  */
-export async function findRoom(sql: Sql, speaker: Speaker): Promise<boolean> {
+export async function findFreeRun(sql: Sql, speaker: Speaker): Promise<boolean> {
   const user = speaker.holder.end_user?.id ?? speaker.visitor ?? null
-  const [, hasRoom] = await Promise.all([
+  const [, isRunFree] = await Promise.all([
     sql`select pg_advisory_xact_lock(hashtextextended('runs:' || current_organization() || ${user}::text, 0))`,
     isBelowLimit(sql, speaker),
   ])
-  return hasRoom
+  return isRunFree
 }
 
 async function isBelowLimit(sql: Sql, { holder, visitor }: Speaker): Promise<boolean> {

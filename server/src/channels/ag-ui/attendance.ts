@@ -72,7 +72,7 @@ export async function createAttendance(
   }
 
   const taken = (key: string): number => places.get(key) ?? 0
-  const hasRoom = ({ key, size, limit, owner }: Claim): boolean =>
+  const hasSpace = ({ key, size, limit, owner }: Claim): boolean =>
     owner === undefined
       ? taken(key) + size <= limit
       : hasFairShare({ total: limit, taken: taken(key), own: taken(owner) }, size)
@@ -85,7 +85,7 @@ export async function createAttendance(
   return {
     admit(holder, visitor, bytes) {
       const claims = claimsOf(holder, visitor, bytes)
-      const full = claims.find((claim) => !hasRoom(claim))
+      const full = claims.find((claim) => !hasSpace(claim))
       if (full) throw tooManyStreams(full.message)
       for (const { key, size } of claims) places.set(key, taken(key) + size)
       return () => {

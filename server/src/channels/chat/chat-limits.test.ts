@@ -5,7 +5,7 @@ import { type AgentShop, startAgentShop } from '../../../test/agent-shop.ts'
 import { type ChatPage, openChat } from '../../../test/chat.ts'
 import { addLongRuns } from '../../../test/long-runs.ts'
 import type { Page } from '../../../test/page.ts'
-import { findRoom } from '../../agent/loop/thread-changes.ts'
+import { findFreeRun } from '../../agent/loop/thread-changes.ts'
 import type { Database, Sql } from '../../kernel/stores/database.ts'
 import { chatRates } from './chat-limits.ts'
 
@@ -140,7 +140,7 @@ test('the runs of a visitor are counted by an index, and not by reading all thre
       plans.push(...(await sql(texts, ...values)))
       return sql<Row>(strings, ...values)
     }
-    await findRoom(Object.assign(explain, { auditKey: sql.auditKey }), speaker)
+    await findFreeRun(Object.assign(explain, { auditKey: sql.auditKey }), speaker)
   })
   const lines = JSON.stringify(plans, null, 2)
   expect(lines).toMatch(/ threads_of_visitor /)

@@ -12,7 +12,7 @@ import { type ChatLimits, createChatLimits } from './chat-limits.ts'
 import { rateMessage, readMessages } from './history.ts'
 import { Outbox } from './outbox.ts'
 import { changeThread, deleteThread, listThreads } from './own-threads.ts'
-import { SendingRoom } from './sending-room.ts'
+import { SendingSpace } from './sending-space.ts'
 
 type ChatMessage = Extract<ClientMessage, { type: `chat/${string}` }>
 
@@ -51,12 +51,12 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
   const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
   const busy = new WeakMap<ChatClient, number>()
   const outboxes = new WeakMap<ChatClient, Outbox>()
-  const room = new SendingRoom()
+  const space = new SendingSpace()
   const gone = new WeakSet<ChatClient>()
 
   /** Shows the thread's runs to the session, in place of another thread's. */
   async function show(client: ChatClient, threadId: string, have: Parameters<Runs['watch']>[3]) {
-    const viewer = viewerOf(client, { outbox: outboxOf(client), room, limits }, threadId, links)
+    const viewer = viewerOf(client, { outbox: outboxOf(client), space, limits }, threadId, links)
     const { run, end } = await runs.watch(client.speaker(), threadId, viewer, have)
     shown.get(client)?.end()
     const endAll = () => {
@@ -206,7 +206,7 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
 /** Shows a thread's runs to a client. What comes after something long waits until that is sent. */
 function viewerOf(
   client: ChatClient,
-  { outbox, room, limits }: { outbox: Outbox; room: SendingRoom; limits: ChatLimits },
+  { outbox, space, limits }: { outbox: Outbox; space: SendingSpace; limits: ChatLimits },
   thread_id: string,
   links: ConnectLinks,
 ): Viewer & { end(): void } {
@@ -224,7 +224,7 @@ function viewerOf(
     const { organization_id: organizationId, end_user } = client.speaker().holder
     const length = messages.length * portionLength
     limits.charge(client.speaker(), length)
-    const free = room.take({ organizationId, isVisitor: !end_user }, length)
+    const free = space.take({ organizationId, isVisitor: !end_user }, length)
     if (free) void outbox.send({ messages, isOver }).finally(free)
     else client.comeBack('Too many long conversations are being sent')
   }

@@ -47,7 +47,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
         throw error
       })
     },
-    outOfRoom({ holder }: Session) {
+    outOfSpace({ holder }: Session) {
       const message = 'The organization’s open pages have too many different tool definitions.'
       recordOverLimit(activity, holder, 'definitions', message)
     },

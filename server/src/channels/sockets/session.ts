@@ -46,7 +46,7 @@ interface SessionContext {
   /** Throws a ProtocolError if the ticket is invalid, and another error if it can't be checked right now. */
   redeem(ticket: string, use: (holder: TicketHolder, frame: FrameStanding | undefined) => void): Promise<void>
   /** Reports that definitions were refused because the memory budget is used up. */
-  outOfRoom(session: Session): void
+  outOfSpace(session: Session): void
   ended(session: Session): void
 }
 
@@ -408,17 +408,17 @@ export class Session implements LocalSource, ChatClient, Held {
   /** Without `removed`, in place of all tools. */
   #setTools(removed: readonly string[] | undefined, definitions: Parameters<typeof readDefinitions>[0]): void {
     const { tools, refused } = readDefinitions(definitions, this.#context.hub.builtInNames, pack)
-    const outOfRoom = removed ? this.#definitions.change(removed, tools) : this.#definitions.list(tools)
-    this.#acceptTools(outOfRoom, refused)
+    const outOfSpace = removed ? this.#definitions.change(removed, tools) : this.#definitions.list(tools)
+    this.#acceptTools(outOfSpace, refused)
   }
 
-  #acceptTools(outOfRoom: Refused[], refused: Refused[] = []): void {
-    this.#countRefused(outOfRoom)
-    this.say({ type: 'tools/accepted', count: this.tools.size, refused: [...refused, ...outOfRoom] })
+  #acceptTools(outOfSpace: Refused[], refused: Refused[] = []): void {
+    this.#countRefused(outOfSpace)
+    this.say({ type: 'tools/accepted', count: this.tools.size, refused: [...refused, ...outOfSpace] })
   }
 
-  #countRefused(outOfRoom: Refused[]): void {
-    if (outOfRoom.length > 0) this.#context.outOfRoom(this)
+  #countRefused(outOfSpace: Refused[]): void {
+    if (outOfSpace.length > 0) this.#context.outOfSpace(this)
   }
 
   #requestConfirmation(): void {

@@ -18,7 +18,7 @@ import type { Stores } from '../../kernel/stores/stores.ts'
 import { forgetFormerMember } from '../../organizations/organizations/former-members.ts'
 import { findVerifiedEmail } from '../../organizations/organizations/invitations.ts'
 import { foundOrganization, slugOf } from '../../organizations/organizations/organizations.ts'
-import { requireRoom } from '../../plans/plans/plans.ts'
+import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import { createKey as createKeyContract } from '../../visitors/publishable-keys/contract.ts'
 import { addKey } from '../../visitors/publishable-keys/keys.ts'
 import { CommandFailed } from './command-failed.ts'
@@ -296,7 +296,7 @@ export async function addMember(
     .asOrg(organizationId, async (sql) => {
       await sql`
         insert into members (organization_id, id, user_id, role) values (${organizationId}, ${id}, ${user.id}, ${role})`
-      await requireRoom(plans, sql, 'seats')
+      await requireWithinPlan(plans, sql, 'seats')
       await forgetFormerMember(sql, { user_id: user.id, email: user.email })
       await recordAudit(sql, { organizationId, actor: 'operator' }, 'member.added', id, { email: user.email, role })
     })

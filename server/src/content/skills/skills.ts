@@ -5,7 +5,7 @@ import { accessDenied, duplicate, failure, notFound } from '../../kernel/lib/err
 import { newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
-import { requireRoom } from '../../plans/plans/plans.ts'
+import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import { builtInSkills } from './built-in-skills.ts'
 import type * as contract from './contract.ts'
 import { parseSkillDocument, type SkillDocument } from './skill-document.ts'
@@ -69,7 +69,7 @@ export async function createSkill(
       { id: newId(), version: 1, content, domains: ['*'], source: null },
       parsed,
     )
-    await requireRoom(service.config.plans, sql, 'skills')
+    await requireWithinPlan(service.config.plans, sql, 'skills')
     await recordAudit(sql, trailOf(caller), 'skill.created', skill.id, { name: skill.name })
     return skill
   })
@@ -155,7 +155,7 @@ export async function restoreSkill(
       domains,
       source: null,
     })
-    if (before.archived_at) await requireRoom(service.config.plans, sql, 'skills')
+    if (before.archived_at) await requireWithinPlan(service.config.plans, sql, 'skills')
     await recordAudit(sql, trailOf(caller), 'skill.restored', id, {
       name: skill.name,
       version: skill.version,

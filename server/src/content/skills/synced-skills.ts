@@ -3,7 +3,7 @@ import { Failure } from '../../kernel/lib/errors.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { recordAudit, type Trail } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { roomLeft } from '../../plans/plans/plans.ts'
+import { leftInPlan } from '../../plans/plans/plans.ts'
 import { builtInSkills } from './built-in-skills.ts'
 import { parseSkillDocument } from './skill-document.ts'
 import { saveVersion } from './skills.ts'
@@ -85,14 +85,14 @@ export async function applySyncedFiles(
     id,
     { name },
   ])
-  const { room, problem: noRoom } = await roomLeft(config.plans, sql, 'skills')
+  const { left, problem: noneLeft } = await leftInPlan(config.plans, sql, 'skills')
   // Skills that are active already stay, even if the plan has become too small for them.
   const isActive = ({ current }: Wanted) => current !== undefined && !current.is_archived
   const active = changed.filter(isActive)
   const inOrder = [...active, ...changed.filter((each) => !isActive(each))]
   for (const [index, { file, name, current }] of inOrder.entries()) {
-    if (index >= Math.max(room, active.length)) {
-      problems.push({ path: file.path, problem: noRoom })
+    if (index >= Math.max(left, active.length)) {
+      problems.push({ path: file.path, problem: noneLeft })
       continue
     }
     const { id, version } = await saveFile(sql, repository, file, current)

@@ -5,7 +5,7 @@ import { recordAudit, type Trail } from '../../kernel/stores/audit/audit.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { requireRoom } from '../../plans/plans/plans.ts'
+import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import type { Departures } from '../departures/departures.ts'
 import { recordFormerMembers } from '../organizations/former-members.ts'
 import { mailInvitations } from '../organizations/invitation-links.ts'
@@ -110,7 +110,7 @@ export async function settleMembers(
   const moved = plan.kept.filter(({ member, next }) => member.role !== next.role)
   const lostAdmins = [...plan.ended, ...deactivated, ...moved.map(({ member }) => member)].some(isActingAdmin)
   if (lostAdmins) await requireAdmin(sql)
-  if (added.length + reactivated.length + invited.length > 0) await requireRoom(plans, sql, 'seats')
+  if (added.length + reactivated.length + invited.length > 0) await requireWithinPlan(plans, sql, 'seats')
   const departed = [...plan.ended, ...deactivated].map(({ user_id }) => user_id)
   await recordDepartures(sql, departed)
   await recordFormerMembers(sql, 'directory', plan.ended)

@@ -9,7 +9,7 @@ import { fingerprint } from '../../kernel/lib/secrets.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { requireRoom } from '../../plans/plans/plans.ts'
+import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import { dropMailAbout } from '../mail/outbox.ts'
 import type * as contract from './contract.ts'
 import { forgetFormerMember, recordFormerMembers } from './former-members.ts'
@@ -43,7 +43,7 @@ export async function createInvitation(
       await sql`
         insert into invitations (organization_id, id, email, role, invited_by)
         values (current_organization(), ${id}, ${email}, ${role}, ${caller.actor})`
-      await requireRoom(service.config.plans, sql, 'seats')
+      await requireWithinPlan(service.config.plans, sql, 'seats')
       const invitation = await issueLinks(service, sql, caller, { id, email, isMailed })
       await recordAudit(sql, trailOf(caller), 'invitation.created', id, { email, role })
       return invitation

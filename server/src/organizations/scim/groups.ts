@@ -191,7 +191,7 @@ async function create(service: ScimService, directory: Directory, { body, query 
       await sql`
         insert into directory_groups (organization_id, directory_id, id, external_id, display_name)
         values (current_organization(), ${directory.id}, ${id}, ${externalId}, ${name})`
-      await requireGroupRoom(sql, directory)
+      await requireGroupSpace(sql, directory)
       await addMembers(sql, directory, id, members ?? [])
       const answer = await reply(sql, directory, id, query, 201)
       // A new group gives no role yet.
@@ -201,7 +201,7 @@ async function create(service: ScimService, directory: Directory, { body, query 
     .catch(refuseTaken(name))
 }
 
-async function requireGroupRoom(sql: Sql, { id }: Directory): Promise<void> {
+async function requireGroupSpace(sql: Sql, { id }: Directory): Promise<void> {
   const [counted] = await sql<{ total: number }>`
     select count(*) as total from directory_groups where directory_id = ${id}`
   if ((counted?.total ?? 0) <= scimLimits.groups) return

@@ -186,7 +186,7 @@ async function create(service: ScimService, directory: Directory, { body, query 
           values (current_organization(), ${directory.id}, ${id}, ${external_id}, ${user_name}, ${email}, ${name}, ${active},
                   ${JSON.stringify(attributes)})
           returning id, attributes, email, active, version, created_at, updated_at`,
-        requireUserRoom(sql, directory),
+        requireUserSpace(sql, directory),
       ])
       const leavers = active ? [] : await inserting.then(() => recordLeavers(sql, [email]))
       // An active user's statements are sent together, in one round trip.
@@ -203,7 +203,7 @@ async function create(service: ScimService, directory: Directory, { body, query 
   return answer
 }
 
-async function requireUserRoom(sql: Sql, { id }: Directory): Promise<void> {
+async function requireUserSpace(sql: Sql, { id }: Directory): Promise<void> {
   const [counted] = await sql<{ total: number }>`
     select count(*) as total from directory_users where directory_id = ${id}`
   if ((counted?.total ?? 0) <= scimLimits.users) return

@@ -39,8 +39,8 @@ export async function getPlanInfo(
   const { id, name, description, limits } = plan
   const features = {
     ...plan.features,
-    end_users: lackOfRoom(plan, 'end_users', endUsers) === null,
-    seats: lackOfRoom(plan, 'seats', seats) === null,
+    end_users: whyBeyondPlan(plan, 'end_users', endUsers) === null,
+    seats: whyBeyondPlan(plan, 'seats', seats) === null,
   }
   return {
     plan: { id, name, description },
@@ -72,7 +72,7 @@ export async function checkFeature(
 ): Promise<Output<typeof contract.checkFeature>> {
   const reason = await database.asOrg(organization.id, async (sql) => {
     if (feature !== 'seats' && feature !== 'end_users') return missingFeature(plans, sql, feature)
-    return lackOfRoom(await currentPlan(plans, sql), feature, current_usage ?? (await countUsed(sql, feature)))
+    return whyBeyondPlan(await currentPlan(plans, sql), feature, current_usage ?? (await countUsed(sql, feature)))
   })
   return { feature, allowed: reason === null, reason }
 }
@@ -108,7 +108,7 @@ const limitNames: Record<Limit, [one: string, many: string]> = {
 }
 
 /** Why one more would exceed the limit; null if it fits. */
-function lackOfRoom({ limits }: Plan, limit: Limit, used: number): string | null {
+function whyBeyondPlan({ limits }: Plan, limit: Limit, used: number): string | null {
   const allowed = limits[limit]
   if (allowed === 0 || used < allowed) return null
   return allowed === 1
@@ -120,12 +120,12 @@ function lackOfRoom({ limits }: Plan, limit: Limit, used: number): string | null
  * Rejects an insert that exceeds a limit of the plan. Call it after the insert, in the same transaction: the lock
  * serializes concurrent inserts, so that they can't exceed the limit together.
  */
-export async function requireRoom(plans: Plans, sql: Sql, limit: Limit): Promise<void> {
+export async function requireWithinPlan(plans: Plans, sql: Sql, limit: Limit): Promise<void> {
   const [organization] = await sql<{ plan_id: string }>`
     select plan_id from organizations where id = current_organization() for no key update`
   const plan = planOf(plans, organization?.plan_id ?? '')
   if (plan.limits[limit] === 0) return
-  const reason = lackOfRoom(plan, limit, (await countUsed(sql, limit)) - 1)
+  const reason = whyBeyondPlan(plan, limit, (await countUsed(sql, limit)) - 1)
   if (reason) throw paymentRequired(reason)
 }
 
@@ -133,11 +133,11 @@ export async function requireRoom(plans: Plans, sql: Sql, limit: Limit): Promise
  * How many more fit into the plan, and what to tell the user about the rest. Call it in a transaction that has locked
  * the organization.
  */
-export async function roomLeft(plans: Plans, sql: Sql, limit: Limit): Promise<{ room: number; problem: string }> {
+export async function leftInPlan(plans: Plans, sql: Sql, limit: Limit): Promise<{ left: number; problem: string }> {
   const plan = await currentPlan(plans, sql)
   const allowed = plan.limits[limit]
-  const problem = lackOfRoom(plan, limit, allowed) ?? ''
-  return { room: allowed === 0 ? Number.POSITIVE_INFINITY : allowed - (await countUsed(sql, limit)), problem }
+  const problem = whyBeyondPlan(plan, limit, allowed) ?? ''
+  return { left: allowed === 0 ? Number.POSITIVE_INFINITY : allowed - (await countUsed(sql, limit)), problem }
 }
 
 async function currentPlan(plans: Plans, sql: Sql): Promise<Plan> {

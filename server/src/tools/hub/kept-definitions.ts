@@ -78,9 +78,11 @@ export class KeptDefinitions {
     const bytes = known ? 0 : bytesOf(tool)
     const added = bytes + bytesPerUse
     const { visitor } = page.owner
-    const hasRoom =
-      visitor === undefined ? this.#makeRoom(shelf, added) : this.#hasVisitorRoom(shelf, page.owner, added, tool.bytes)
-    if (!hasRoom) return undefined
+    const hasSpace =
+      visitor === undefined
+        ? this.#makeSpace(shelf, added)
+        : this.#hasVisitorSpace(shelf, page.owner, added, tool.bytes)
+    if (!hasSpace) return undefined
     // Making room may have taken away the last page that used it.
     const kept = shelf.byHash.get(tool.hash)
     const entry = kept ?? { tool, bytes: bytesOf(tool), uses: 0 }
@@ -128,7 +130,7 @@ export class KeptDefinitions {
     )
   }
 
-  #hasVisitorRoom(shelf: Shelf, owner: PageOwner, added: number, ofPage: number): boolean {
+  #hasVisitorSpace(shelf: Shelf, owner: PageOwner, added: number, ofPage: number): boolean {
     const { organization, visitorsOfOrganization, visitor, visitors, node } = this.#budget
     return (
       shelf.bytes + added <= visitorsOfOrganization &&
@@ -140,7 +142,7 @@ export class KeptDefinitions {
   }
 
   /** Makes room for definitions of a user. */
-  #makeRoom(shelf: Shelf, added: number): boolean {
+  #makeSpace(shelf: Shelf, added: number): boolean {
     const { organizationId } = shelf
     const { organization, node } = this.#budget
     if (shelf.bytes + added > organization) return false

@@ -7,7 +7,7 @@ import type { Sql } from '../../kernel/stores/database.ts'
 import { FreshCache } from '../../kernel/stores/fresh-cache.ts'
 import { topics } from '../../kernel/stores/topics.ts'
 import { selectDeprovisioned } from '../../organizations/directories/deprovisioned.ts'
-import { requireRoom } from '../../plans/plans/plans.ts'
+import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import { IdTokenRefused, type VerifiedIdentity, verifyIdToken } from '../identity-provider/id-tokens.ts'
 import { createIssuerKeys } from '../identity-provider/issuer-keys.ts'
 import { describeIdentityProvider, type TrustedIssuer } from '../identity-provider/issuers.ts'
@@ -116,7 +116,7 @@ async function admitEndUser(
     on conflict (organization_id, issuer, external_id) do nothing returning id`
   // A concurrent request created the same end user.
   if (!added) return admitEndUser(plans, sql, organizationId, identity, trusted)
-  await requireRoom(plans, sql, 'end_users')
+  await requireWithinPlan(plans, sql, 'end_users')
   await recordAudit(sql, { organizationId, actor: 'widget' }, 'end_user.created', added.id)
   return added.id
 }

@@ -7,7 +7,7 @@ import { newId } from '../../kernel/lib/ids.ts'
 import { wildcardOf } from '../../kernel/net/origins.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { requireRoom } from '../../plans/plans/plans.ts'
+import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import { moveUsageOffSite } from '../../plans/usage/usage.ts'
 import type * as contract from './contract.ts'
 
@@ -75,7 +75,7 @@ export async function settleSites(plans: readonly Plan[], sql: Sql): Promise<voi
     on conflict (organization_id, origin) do update set is_allowed = true where not sites.is_allowed`
   await sql`update sites set is_allowed = false where is_allowed and not origin = any(${allowed})`
   await deleteUnused(sql)
-  if ((await countAllowed(sql)) > before) await requireRoom(plans, sql, 'sites')
+  if ((await countAllowed(sql)) > before) await requireWithinPlan(plans, sql, 'sites')
 }
 
 /** The site of an origin that an administrator allowed, either exactly or with a wildcard. */

@@ -59,7 +59,7 @@ test('rejects a new lane when the queue is full of lanes with one job each', asy
 })
 
 test('leaves room: a lane has at most as many places as are free, and gets more as others leave', async () => {
-  const turns = new Turns({ atATime: 12, leavesRoom: true, waiting: 100 })
+  const turns = new Turns({ atATime: 12, leavesSpace: true, waiting: 100 })
   const got = { a: 0, b: 0, c: 0 }
   const ask = (lane: keyof typeof got) => {
     const turn = turns.enter(lane)

@@ -22,7 +22,7 @@ export interface TurnLimits {
   /** The same per lane. */
   perLane?: number
   /** A lane only gets a place if as many as it then has are still free for others. */
-  leavesRoom?: boolean
+  leavesSpace?: boolean
   /** Maximum number that wait for a place. */
   waiting: number
 }
@@ -35,17 +35,17 @@ export interface TurnLimits {
 export class Turns {
   readonly #atATime: number
   readonly #perLane: number
-  readonly #leavesRoom: boolean
+  readonly #leavesSpace: boolean
   readonly #limit: number
   /** Lanes that have places or wait for some. Of those with equally many places, the first one is next. */
   readonly #lanes = new Map<string, Lane>()
   #active = 0
   #waiting = 0
 
-  constructor({ atATime, perLane = atATime, leavesRoom = false, waiting }: TurnLimits) {
+  constructor({ atATime, perLane = atATime, leavesSpace = false, waiting }: TurnLimits) {
     this.#atATime = atATime
     this.#perLane = perLane
-    this.#leavesRoom = leavesRoom
+    this.#leavesSpace = leavesSpace
     this.#limit = waiting
   }
 
@@ -81,7 +81,7 @@ export class Turns {
   }
 
   async #wait(name: string): Promise<void> {
-    if (this.#waiting >= this.#limit) this.#makeRoom(name)
+    if (this.#waiting >= this.#limit) this.#makeSpace(name)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const lane = this.#lanes.get(name) ?? { active: 0, waiting: [] }
     lane.waiting.push({ start: resolve, refuse: reject, since: performance.now() })
@@ -93,7 +93,7 @@ export class Turns {
   /** Whether a lane that has `active` places may have one more now. */
   #mayStart(active: number): boolean {
     if (this.#active >= this.#atATime || active >= this.#perLane) return false
-    return !this.#leavesRoom || hasFairShare({ total: this.#atATime, taken: this.#active, own: active }, 1)
+    return !this.#leavesSpace || hasFairShare({ total: this.#atATime, taken: this.#active, own: active }, 1)
   }
 
   /** Returns false if no lane may start. */
@@ -117,7 +117,7 @@ export class Turns {
     return true
   }
 
-  #makeRoom(name: string): void {
+  #makeSpace(name: string): void {
     let longest: Waiting[] = []
     for (const { waiting } of this.#lanes.values()) if (waiting.length > longest.length) longest = waiting
     if (longest.length <= (this.#lanes.get(name)?.waiting.length ?? 0) + 1) {

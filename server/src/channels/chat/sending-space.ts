@@ -13,7 +13,7 @@ interface Recipient {
  * The memory for long runs that are being sent. Each organization, and its visitors together, have a share of it, which
  * is smaller while other organizations need theirs.
  */
-export class SendingRoom {
+export class SendingSpace {
   readonly #taken = new Map<string, number>()
 
   /** Returns a function that frees the room. Undefined if there isn't enough. */

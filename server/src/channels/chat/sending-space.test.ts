@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
 import { portionLength } from '../../agent/feeds/portions.ts'
 import { Outbox } from './outbox.ts'
-import { SendingRoom } from './sending-room.ts'
+import { SendingSpace } from './sending-space.ts'
 
 /** As long as a run with 640 results of 16 000 characters. */
 const longest = 80 * portionLength
 
 /** Takes room for such runs until there is none. Returns how many there were, and a function that frees them. */
-function fill(room: SendingRoom, organizationId: string, isVisitor = false) {
+function fill(space: SendingSpace, organizationId: string, isVisitor = false) {
   const taken: (() => void)[] = []
-  const take = () => room.take({ organizationId, isVisitor }, longest)
+  const take = () => space.take({ organizationId, isVisitor }, longest)
   for (let place = take(); place; place = take()) taken.push(place)
   const free = () => {
     for (const each of taken) each()
@@ -18,15 +18,15 @@ function fill(room: SendingRoom, organizationId: string, isVisitor = false) {
 }
 
 test('an organization, and its visitors, have a share of the memory for long runs, and get it back', () => {
-  const room = new SendingRoom()
-  const visitors = fill(room, 'one', true)
+  const space = new SendingSpace()
+  const visitors = fill(space, 'one', true)
   expect(visitors.count).toBe(3)
-  const users = fill(room, 'one')
+  const users = fill(space, 'one')
   expect(users.count, 'users have what visitors can’t take').toBe(3)
-  expect(fill(room, 'two').count).toBe(6)
+  expect(fill(space, 'two').count).toBe(6)
   visitors.free()
   users.free()
-  expect(fill(room, 'one').count).toBe(6)
+  expect(fill(space, 'one').count).toBe(6)
 })
 
 test('a client gets one consignment after the other, and nothing of one that it no longer wants', async () => {
