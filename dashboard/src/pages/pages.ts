@@ -205,7 +205,7 @@ export const pageGroups: { name?: string; pages: Page[] }[] = [
         path: 'service-accounts',
         name: t.serviceAccounts,
         icon: ServerCog,
-        letter: 'r',
+        letter: 'q',
         hasDetails: true,
         actions: [{ name: t.createServiceAccount, search: { create: 'yes' } }],
         load: () => import('./service-accounts/service-accounts.tsx'),
