@@ -30,7 +30,7 @@ describe('Trust your identity provider', () => {
   })
 
   test('explains every step at which an ID token or a ticket can be rejected', () => {
-    const sources = ['visitors/identity-provider/id-tokens.ts', 'visitors/tickets/tickets.ts'].map((file) =>
+    const sources = ['visitors/identity-provider/id-tokens.ts', 'visitors/tickets/exchange.ts'].map((file) =>
       read(`server/src/${file}`),
     )
     const steps = sources.flatMap((source) =>

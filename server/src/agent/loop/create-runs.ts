@@ -1,8 +1,7 @@
 import { maxChatMessageLength } from '@inlay/protocol'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { failure, invalid, notFound } from '../../kernel/lib/errors.ts'
+import { failure, invalid } from '../../kernel/lib/errors.ts'
 import { isId, newId } from '../../kernel/lib/ids.ts'
-import { InvalidJson, parseJson } from '../../kernel/lib/json.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { fitResult } from '../../kernel/untrusted/long-results.ts'
 import type { AnonymousLimits } from '../../plans/budgets/anonymous.ts'
@@ -16,26 +15,24 @@ import { countAhead, loadTokenizer } from '../models/tokens/tokenizer.ts'
 import { createLateResults, findLateCall, saveLateResult } from '../runs/late-results.ts'
 import { type Abandoned, createLeases, leaseSeconds } from '../runs/leases.ts'
 import { type RunRow, type RunStory, selectStories, selectStory, takePosition } from '../runs/rows.ts'
-import type { Run, RunError, RunHolder, RunPage, ToolCallRow } from '../runs/run.ts'
-import type { Decision, LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
+import type { Run, RunError, RunHolder, RunPage } from '../runs/run.ts'
+import type { LateResult, NewMessage, Runs, Speaker } from '../runs/runs.ts'
 import { claimThread, lockThread, requireNotOthers, requireThread } from '../runs/speakers.ts'
 import { createTextSaver } from '../runs/text-saver.ts'
 import type { AgentSettingsReader } from '../settings/agent-settings.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import type { Toolbox } from '../toolbox/toolbox.ts'
+import { createAnswers } from './answers.ts'
 import { readRows, workOn } from './loop.ts'
 import { createRunSettings } from './run-settings.ts'
 import { createRunTurns } from './run-turns.ts'
 import { noteShown, showProgress } from './shown-calls.ts'
 import {
   addMessage,
-  allowChoice,
   endRunning,
   findFreeRun,
   findOrStartThread,
-  findQuestion,
   lockActiveRun,
-  lockQuestion,
   lockRunOf,
   type NewRun,
   replaceLast,
@@ -390,61 +387,6 @@ export async function createRuns(service: Needs): Promise<Runs> {
     return undefined
   }
 
-  async function decide(speaker: Speaker, decision: Decision): Promise<void> {
-    const { organization_id } = speaker.holder
-    if (!isId(decision.call_id)) throw notFound('tool_call', decision.call_id)
-    if (decision.is_approved && decision.edited_args) {
-      checkStorable(decision.edited_args)
-      const { call, run } = await database.asHolder(speaker.holder, async (sql) =>
-        lockQuestion(sql, speaker, decision, await findQuestion(sql, speaker, decision)),
-      )
-      await requireFit(call, run, decision.edited_args)
-    }
-    let claimed: string | undefined
-    const started = await database.asHolder(speaker.holder, async (sql) => {
-      // Before any lock, so that answers to questions of others don't queue for one.
-      const threadId = await findQuestion(sql, speaker, decision)
-      const [isRunFree, { call, run }] = await Promise.all([
-        findFreeRun(sql, speaker),
-        lockQuestion(sql, speaker, decision, threadId),
-      ])
-      if (await claimThread(sql, speaker, threadId)) claimed = threadId
-      // It would go on for the frame that it was of until now.
-      if (claimed && run.status === 'running') throw stillAnswering()
-      if (run.status === 'waiting' && !isRunFree) throw tooManyRuns()
-      const state = decision.is_approved ? 'approved' : 'declined'
-      const how = decision.is_approved ? (decision.is_always ? 'always_allowed' : 'allowed') : 'declined'
-      const edited = decision.is_approved && decision.edited_args ? JSON.stringify(decision.edited_args) : null
-      await sql`
-        update tool_calls set state = ${state}, decision = ${how}, edited_args = ${edited}, decided_at = now(),
-          reason = case when ${decision.is_approved} then reason else 'The user declined the call. Nothing was done.' end,
-          ended_at = case when ${decision.is_approved} then null else now() end
-        where id = ${call.id}`
-      if (decision.is_approved && decision.is_always && call.definition_hash) {
-        await sql`
-          update threads set allowed_tools = array_append(allowed_tools, ${call.definition_hash})
-          where id = ${run.thread_id} and not allowed_tools @> ${[call.definition_hash]}::text[]
-            and cardinality(allowed_tools) < 500`
-        if (!edited) await allowChoice(sql, run, call, decision)
-      }
-      // The newest identity: the earlier one may have expired while the question waited.
-      const { page = run.page } = decision
-      return run.status === 'waiting' ? claim(sql, { ...run, holder: holderOf(speaker), page }) : undefined
-    })
-    if (claimed) await feeds.claimed(feedOf(speaker.holder, claimed))
-    if (started) begin(organization_id, started)
-  }
-
-  /** Arguments that the user edited must fit the tool, which must still be there. */
-  async function requireFit(call: ToolCallRow, row: RunRow, args: Record<string, unknown>): Promise<void> {
-    const { holder, page, client } = row
-    const run = { id: row.id, organizationId: holder.organization_id, threadId: row.thread_id, holder, page, client }
-    const tool = await service.toolbox.find(run, call)
-    if (!tool) throw failure(409, 'TOOL_CHANGED', 'The tool is no longer there, or has changed. Decline the call.')
-    const problem = service.toolbox.findProblem(tool, args)
-    if (problem) throw invalid('edited_args', problem)
-  }
-
   async function settleClientCalls(...[speaker, threadId, results, client]: Parameters<Runs['settleClientCalls']>) {
     const { organization_id } = speaker.holder
     const started = await database.asHolder(speaker.holder, async (sql) => {
@@ -538,7 +480,7 @@ export async function createRuns(service: Needs): Promise<Runs> {
     end,
     endAccess,
     endAllOf,
-    decide,
+    decide: createAnswers({ ...service, feeds, claim, holderOf, begin }),
     settleClientCalls,
     addLateResult: lateResults.add,
     adopt,
@@ -560,15 +502,6 @@ function checkMessage({ id, thread_id, text, skill }: NewMessage): void {
   if (text.length > maxChatMessageLength) throw invalid('text', `Must have at most ${maxChatMessageLength} characters`)
   if (text.includes('\0')) throw invalid('text', 'Must not contain NUL')
   if (skill?.includes('\0')) throw invalid('skill', 'Must not contain NUL')
-}
-
-/** The same rules as for the arguments that a model writes. */
-function checkStorable(args: Record<string, unknown>): void {
-  try {
-    parseJson(JSON.stringify(args))
-  } catch (error) {
-    throw error instanceof InvalidJson ? invalid('edited_args', error.message) : error
-  }
 }
 
 /** What is left of a run when its unfinished step is repeated. */

@@ -1,12 +1,11 @@
 import { failure, notFound } from '../../kernel/lib/errors.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { hasEnded } from '../feeds/chunks.ts'
 import { noTokens } from '../models/tokens/tokens.ts'
 import { Stopped } from '../runs/leases.ts'
 import { endSteps, type RunRow } from '../runs/rows.ts'
-import type { ReasonData, Run, RunClient, RunError, RunPage, RunStatus, ToolCallRow } from '../runs/run.ts'
-import type { Decision, NewMessage, Speaker } from '../runs/runs.ts'
-import { isOwnThread, lockThread, type OwnedThread, ownsThread } from '../runs/speakers.ts'
+import type { ReasonData, Run, RunClient, RunError, RunPage, RunStatus } from '../runs/run.ts'
+import type { NewMessage, Speaker } from '../runs/runs.ts'
+import { isOwnThread, type OwnedThread } from '../runs/speakers.ts'
 import { countMessage, startThread } from '../threads/threads.ts'
 import { shortenTitle } from '../threads/title.ts'
 import { selectInterruptedCalls, settleInterruptedCalls } from './metering.ts'
@@ -180,65 +179,6 @@ export async function endRunning(sql: Sql, row: RunRow, at: string, error: RunEr
     where id = ${id}`
   await countMessage(sql, thread_id, { tokens: 0, at })
   await settleInterruptedCalls(sql, run, interrupted)
-}
-
-/** Returns the call's thread, which must be the speaker's. Locks nothing. */
-export async function findQuestion(sql: Sql, speaker: Speaker, { call_id }: Decision): Promise<string> {
-  const [found] = await sql<{ thread_id: string }>`
-    select thread_id from tool_calls join runs on runs.id = run_id where tool_calls.id = ${call_id}`
-  if (!found || !(await ownsThread(sql, speaker, found.thread_id))) throw notFound('tool_call', call_id)
-  return found.thread_id
-}
-
-/** Locks the call's run, and checks that the question is open and that this client may answer it. */
-export async function lockQuestion(
-  sql: Sql,
-  speaker: Speaker,
-  { call_id, is_approved }: Decision,
-  threadId: string,
-): Promise<{ call: ToolCallRow; run: RunRow }> {
-  await lockThread(sql, speaker, threadId)
-  const run = await lockActiveRun(sql, threadId)
-  const [call] = await sql<ToolCallRow & { is_expired: boolean }>`
-    select *, expires_at < now() as is_expired from tool_calls where id = ${call_id}`
-  if (!run || !call || run.id !== call.run_id || hasEnded(call) || call.state !== 'asking') {
-    throw failure(409, 'ALREADY_DECIDED', 'This question has already been answered, or is no longer open.')
-  }
-  if (call.is_expired) throw failure(409, 'QUESTION_EXPIRED', 'This question has expired. Ask the agent again.')
-  // A tool server can have an origin that pages have too, or that anybody could claim to have.
-  const origin = call.tool?.kind === 'page' || call.tool?.kind === 'client' ? call.tool.origin : undefined
-  if (is_approved && !speaker.is_own_frame && origin !== (speaker.holder.origin ?? '')) {
-    throw failure(403, 'APPROVE_IN_PANEL', 'This tool belongs to another site, so it is approved in the agent’s panel.')
-  }
-  return { call, run }
-}
-
-/** The latest permissions that a thread keeps for calls without arguments. */
-const mostChoices = 50
-
-/**
- * Allows calls without arguments for the rest of the thread: of the tool that the user was asked about, or of all that
- * the question counted. The latter also answers the open questions about them.
- */
-export async function allowChoice(
-  sql: Sql,
-  run: RunRow,
-  call: ToolCallRow,
-  { is_for_origin }: Decision,
-): Promise<void> {
-  const { allowed_choice: offered, definition_hash: own } = call
-  if (!offered || !own) return
-  const tools = is_for_origin ? offered.tools : [own]
-  await sql`
-    update threads set allowed_choices = jsonb_build_array(${JSON.stringify({ ...offered, tools })}::jsonb) ||
-      case when jsonb_array_length(allowed_choices) < ${mostChoices} then allowed_choices else allowed_choices - -1 end
-    where id = ${run.thread_id}`
-  if (!is_for_origin) return
-  await sql`
-    update tool_calls set state = 'approved', decision = 'always_allowed', decided_at = now()
-    where run_id = ${run.id} and state = 'asking' and expires_at > now() and allowed_choice is not null
-      and reason_data->>'may_change' = 'false' and definition_hash = any(${tools}::text[])
-      and allowed_choice->'from' <@ ${JSON.stringify(offered.from)}::jsonb`
 }
 
 /** Must run under the run's lease. Returns false if there is something to do after all. */

@@ -11,8 +11,8 @@ import { isToolOf, type ListedConnector, type RemoteTools } from '../../tools/re
 import { findFrameStandings } from '../../visitors/tickets/frames.ts'
 import type { Run, ToolRef } from '../runs/run.ts'
 import { originOfRun } from './agent-user.ts'
+import { policyFor, type ToolRules } from './approval-rules.ts'
 import { type Account, describeAccountTools } from './built-in-tools.ts'
-import { policyFor, type ToolRules } from './decisions.ts'
 import { nameTools } from './model-names.ts'
 import type { AgentTool } from './toolbox.ts'
 

@@ -9,12 +9,12 @@ import type { FrameStanding } from '../../visitors/tickets/frames.ts'
 import type { HeldAccess } from '../../visitors/tickets/held-access.ts'
 import { bearerOf, type TicketHolder, type Tickets } from '../../visitors/tickets/signed-tickets.ts'
 import type { Chat } from '../chat/chat.ts'
-import { admit, recordOverLimit, SocketRefused } from './admission.ts'
 import { closeFailed, type Hello, ProtocolError } from './messages.ts'
 import type { Places } from './places.ts'
 import { Session, type Taken } from './session.ts'
 import { createReceipts } from './session-calls.ts'
 import { RuntimeSocket } from './socket.ts'
+import { admit, recordOverLimit, SocketRefused } from './ticket-admission.ts'
 
 type GreetingService = Service & {
   tickets: Tickets

@@ -18,13 +18,13 @@ import type { FrameStanding } from '../../visitors/tickets/frames.ts'
 import type { HeldAccess } from '../../visitors/tickets/held-access.ts'
 import type { TicketHolder, Tickets } from '../../visitors/tickets/signed-tickets.ts'
 import type { Chat } from '../chat/chat.ts'
-import { admit, checkOrigin, readTicket, refuse, requirePlace, SocketRefused } from './admission.ts'
 import { createGreeting } from './greeting.ts'
 import { Inbox } from './inbox.ts'
 import { closeFailed, ProtocolError, readMessage, TooSlow } from './messages.ts'
 import { Places } from './places.ts'
 import type { Session } from './session.ts'
 import { RuntimeSocket } from './socket.ts'
+import { admit, checkOrigin, readTicket, refuse, requirePlace, SocketRefused } from './ticket-admission.ts'
 
 /** Handles the widgets' sockets. */
 export interface Runtime {

@@ -11,7 +11,8 @@ import { requireFeature } from '../../plans/plans/plans.ts'
 import type { Departures } from '../departures/departures.ts'
 import { lockMembers } from '../organizations/members.ts'
 import type * as contract from './contract.ts'
-import { releaseMembers, settleMembers, spreadChanges } from './membership.ts'
+import { releaseMembers, settleMembers } from './membership.ts'
+import { spreadChanges } from './spread-changes.ts'
 
 type Directory = Output<typeof contract.getDirectory>
 type Users = Output<typeof contract.listDirectoryUsers>

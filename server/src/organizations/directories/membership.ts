@@ -2,28 +2,13 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import type { Role } from '../../kernel/foundation/shapes.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { recordAudit, type Trail } from '../../kernel/stores/audit/audit.ts'
-import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { topics } from '../../kernel/stores/topics.ts'
 import { requireWithinPlan } from '../../plans/plans/plans.ts'
-import type { Departures } from '../departures/departures.ts'
 import { recordFormerMembers } from '../organizations/former-members.ts'
-import { mailInvitations } from '../organizations/invitation-links.ts'
 import { directoryIssuer, requireAdmin } from '../organizations/members.ts'
 import { noteLeavers, recordDepartures, recordLeavers, selectAddresses, selectDeprovisioned } from './deprovisioned.ts'
-import { type Invited, inviteUsers, withdrawInvitations, withdrawInvitationsTo } from './directory-invitations.ts'
-
-/** People whose access has changed, for `spreadChanges` after the commit. */
-export interface ChangedPeople {
-  /** Users with a new membership or role. */
-  changed: string[]
-  /** Users and end users whose access has ended. Their departures are recorded. */
-  departed: string[]
-  /** New invitations, which are mailed. */
-  invited: Invited[]
-}
-
-export const nobodyChanged: ChangedPeople = { changed: [], departed: [], invited: [] }
+import { inviteUsers, withdrawInvitations, withdrawInvitationsTo } from './directory-invitations.ts'
+import type { ChangedPeople } from './spread-changes.ts'
 
 /** A directory user, the role that their groups give them, and their membership, if they have one. */
 interface Person {
@@ -406,22 +391,4 @@ export async function releaseMembers(sql: Sql, directoryId: string): Promise<voi
     sql,
     users.map(({ id }) => id),
   )
-}
-
-const departuresAtOnce = 8
-
-/** After the commit: ends all access of those who left, on every node, before it returns. */
-export async function spreadChanges(
-  service: Service & { departures: Departures },
-  organizationId: string,
-  { changed, departed, invited }: ChangedPeople,
-): Promise<void> {
-  const { changes, departures } = service
-  const all = [...changed.map(topics.user), ...departed.flatMap((id) => [topics.endUser(id), topics.user(id)])]
-  announceAll(changes, all)
-  for (let first = 0; first < departed.length; first += departuresAtOnce) {
-    const batch = departed.slice(first, first + departuresAtOnce)
-    await Promise.all(batch.map((id) => departures.finish(organizationId, id)))
-  }
-  await mailInvitations(service, organizationId, invited)
 }

@@ -1,7 +1,8 @@
 import { isId, newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
-import { type ChangedPeople, nobodyChanged, settleMembers, spreadChanges } from '../directories/membership.ts'
+import { settleMembers } from '../directories/membership.ts'
+import { type ChangedPeople, nobodyChanged, spreadChanges } from '../directories/spread-changes.ts'
 import { type Filter, matches, parsePath, requiredValue } from './filters.ts'
 import {
   beginWrite,

@@ -2,7 +2,8 @@ import { isId, newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
 import { noteFormerAddresses, recordLeavers, selectAddresses } from '../directories/deprovisioned.ts'
-import { deleteDirectoryUser, nobodyChanged, settleMembers, spreadChanges } from '../directories/membership.ts'
+import { deleteDirectoryUser, settleMembers } from '../directories/membership.ts'
+import { nobodyChanged, spreadChanges } from '../directories/spread-changes.ts'
 import { type Filter, matches, mentions, requiredValue } from './filters.ts'
 import {
   beginEnding,

@@ -5,7 +5,6 @@ import type { Sql } from '../../kernel/stores/database.ts'
 import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
 import { findTrustedIssuer, type TrustedIssuer } from '../identity-provider/issuers.ts'
 import { proofToleranceSeconds, type TicketHolder } from './signed-tickets.ts'
-import { findStanding, type Standing } from './standing.ts'
 
 const longestProof = 2_048
 
@@ -64,41 +63,6 @@ export interface FrameStanding {
 
 export const isSameFrame = (one: FrameStanding | undefined, other: FrameStanding | undefined): boolean =>
   JSON.stringify(one) === JSON.stringify(other)
-
-/** Whether a ticket still stands, and what its frame's key is worth. */
-export interface Judgement {
-  standing: Standing
-  frame: FrameStanding | undefined
-}
-
-/** In the order of the holders. */
-export const checkHolders = (
-  { database, config }: Pick<Service, 'database' | 'config'>,
-  organizationId: string,
-  holders: readonly TicketHolder[],
-): Promise<Judgement[]> => database.asOrg(organizationId, (sql) => judgeHolders(sql, config, holders))
-
-/** The same for one holder who asks to be let in. */
-export const checkArrival = async (
-  { database, config }: Pick<Service, 'database' | 'config'>,
-  holder: TicketHolder,
-): Promise<Judgement> =>
-  (await database.asHolder(holder, (sql) => judgeHolders(sql, config, [holder])))[0] ?? {
-    standing: 'key_revoked',
-    frame: undefined,
-  }
-
-async function judgeHolders(
-  sql: Sql,
-  config: Service['config'],
-  holders: readonly TicketHolder[],
-): Promise<Judgement[]> {
-  const [standings, frames] = await Promise.all([
-    findStanding(sql, config, holders),
-    findFrameStandings(sql, config, holders),
-  ])
-  return standings.map((standing, index) => ({ standing, frame: frames[index] }))
-}
 
 /** Undefined for visitors. The holders all belong to the transaction's organization. */
 export async function findFrameStandings(

@@ -4,9 +4,9 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import type { Identities } from '../end-users/identities.ts'
 import type { KeyLookup } from '../publishable-keys/key-lookup.ts'
 import * as contract from './contract.ts'
+import { exchangeTicket } from './exchange.ts'
 import type { PreviewTokens } from './preview-tokens.ts'
 import type { Tickets } from './signed-tickets.ts'
-import * as tickets from './tickets.ts'
 
 type Needs = Service & {
   keyLookup: KeyLookup
@@ -19,6 +19,6 @@ export const ticketsRoom: Room<Needs> = {
   tags: {
     Tickets: 'How a widget authenticates before it connects.',
   },
-  routes: [route(contract.exchangeTicket, tickets.exchangeTicket)],
+  routes: [route(contract.exchangeTicket, exchangeTicket)],
   tools: [],
 }

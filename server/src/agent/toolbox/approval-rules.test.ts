@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { noRules, noTrust } from '../../../test/agent-world.ts'
 import type { ThreadTrust, ToolRef } from '../runs/run.ts'
-import { decideCall, type ToolRules, widenChoice } from './decisions.ts'
+import { decideCall, type ToolRules, widenChoice } from './approval-rules.ts'
 import type { AgentTool } from './toolbox.ts'
 
 const shop = 'https://shop.example'
