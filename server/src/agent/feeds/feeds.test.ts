@@ -107,7 +107,10 @@ async function watchUntilEnd() {
     chunks: (_run: unknown, n: number, chunks: readonly unknown[]) => void seen.push({ n, chunks }),
     rested: ({ status }: { status: string }) => void seen.push(status),
   }
-  const { last } = feeds.watch(run.feed, viewer, undefined, () => rows.promise)
+  const { last } = feeds.watch(run.feed, viewer, undefined, {
+    check: async () => undefined,
+    readLast: () => rows.promise,
+  })
   const notice = { type: 'data-notice', data: { text: 'There is no such skill.' }, transient: true } as const
   log.append(notice)
   log.close({ status: 'succeeded', error: null })
@@ -149,7 +152,7 @@ test('a viewer gets a change to a run that has ended, also if its rows can’t b
     .fn(async () => storyOf({ ...run, attempt: 2 }, 'failed'))
     .mockResolvedValueOnce(storyOf(run, 'succeeded'))
     .mockRejectedValueOnce(new Error('The database doesn’t respond'))
-  await feeds.watch(run.feed, viewer, undefined, readLast).last
+  await feeds.watch(run.feed, viewer, undefined, { check: async () => undefined, readLast }).last
   feeds.changed(run)
   await vi.waitFor(() => expect(readLast).toHaveBeenCalledTimes(2))
   await vi.waitFor(() => {
@@ -172,20 +175,18 @@ test.each([
   const [one, two] = [await createFeeds(shop.service), await createFeeds(shop.service)]
   onTestFinished(() => Promise.all([one.close(), two.close()]).then(() => undefined))
   const [run, feed] = [{ id: randomUUID(), attempt }, randomUUID()]
-  let story: RunStory | undefined
   const owner = { mayRead: true, seen: [] as unknown[] }
   const former = { mayRead: true, seen: [] as unknown[] }
   for (const each of [former, owner]) {
     const viewer = { chunks: (...told: unknown[]) => void each.seen.push(told), rested: () => undefined }
-    const readLast = async () => {
+    const check = async () => {
       if (!each.mayRead) throw notFound('thread', feed)
-      return story
     }
-    await (isElsewhere ? two : one).watch(feed, viewer, undefined, readLast).last
+    const thread = { check, readLast: () => check().then(() => undefined) }
+    await (isElsewhere ? two : one).watch(feed, viewer, undefined, thread).last
   }
   // Without a message about it.
   former.mayRead = false
-  story = storyOf(run, 'running')
   const log = one.open({ ...run, feed }, [])
   log.append({ type: 'start-step' })
   await vi.waitFor(() => expect(owner.seen).toEqual([[run, 0, [{ type: 'start-step' }]]]))

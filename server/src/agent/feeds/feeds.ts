@@ -34,12 +34,12 @@ export interface Feeds {
     chunks: Chunk[],
     rest: { status: RunStatus; error: RunError | null },
   ): void
-  /** Shows the feed's runs from `have` on, until `end` is called. `readLast` reads the last one from the rows. */
+  /** Shows the feed's runs from `have` on, until `end` is called. */
   watch(
     feed: string,
     viewer: Viewer,
     have: Position | undefined,
-    readLast: () => Promise<RunStory | undefined>,
+    thread: ViewedThread,
   ): { last: Promise<LastRun | undefined>; end: () => void }
   /** Tells the node that works on the run to stop it. */
   stop(runId: string): void
@@ -50,6 +50,13 @@ export interface Feeds {
   claimed(feed: string): Promise<void>
   onChange(handler: (runId: string) => void): void
   close(): Promise<void>
+}
+
+/** A thread as its viewer may see it. Both functions fail if it isn't the viewer's. */
+interface ViewedThread {
+  check(): Promise<void>
+  /** Reads the last run from the rows. */
+  readLast(): Promise<RunStory | undefined>
 }
 
 /** The last run of a thread when its viewer arrived. */
@@ -69,12 +76,13 @@ interface Log {
 interface Viewing {
   viewer: Viewer
   have: Position | undefined
-  /** Fails if the thread isn't the viewer's. */
-  readLast: () => Promise<RunStory | undefined>
+  thread: ViewedThread
   /** Nothing is shown before the thread was read for the first time. */
   isAdmitted: boolean
-  /** The last run before which the thread was read. */
-  admittedTo: { id: string; attempt: number } | undefined
+  /** The last run for which the thread was checked. */
+  checkedFor: { id: string; attempt: number } | undefined
+  /** What is shown once the thread was checked again. */
+  waiting?: (() => void)[] | undefined
   /** The last message before that: a run of this node came to rest. The rows don't have all of its chunks. */
   missed?: { log: Log; rest: RunRest } | undefined
   /** The viewer has the whole run, and it rests. */
@@ -119,8 +127,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     if (passed === log.chunks.length) return
     const chunks = log.chunks.slice(passed)
     log.passed = log.chunks.length
-    const pass = attempt > 1 ? deliverChecked : deliver
-    pass(feed, { id, attempt }, passed, chunks)
+    deliver(feed, { id, attempt }, passed, chunks, attempt === 1)
     for (const node of watchersOf(feed)) {
       relay.send(node, { kind: 'chunks', feed, run: { id, attempt }, n: passed, chunks })
     }
@@ -136,28 +143,53 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     if (nodes.size === 0) watchers.delete(feed)
   }
 
-  function deliver(feed: string, run: { id: string; attempt: number }, n: number, chunks: readonly Chunk[]): void {
-    for (const viewing of viewings.get(feed) ?? []) give(feed, viewing, run, n, chunks)
-  }
-
   /**
-   * The same for a run that was continued, or that another node works on. The thread may have become another's before,
-   * and the message about it may be lost, so it is read first.
+   * A run that was continued, or that another node works on, is shown after the thread was checked: it may have become
+   * another's before, and the message about it may be lost.
    */
-  function deliverChecked(feed: string, run: { id: string; attempt: number }, n: number, chunks: readonly Chunk[]) {
+  function deliver(
+    feed: string,
+    run: { id: string; attempt: number },
+    n: number,
+    chunks: readonly Chunk[],
+    isKnown = false,
+  ): void {
     for (const viewing of viewings.get(feed) ?? []) {
-      const { isAdmitted, admittedTo } = viewing
-      if (!isAdmitted || (admittedTo?.id === run.id && admittedTo.attempt >= run.attempt)) {
-        give(feed, viewing, run, n, chunks)
+      const show = () => give(feed, viewing, run, n, chunks)
+      const { isAdmitted, checkedFor, have } = viewing
+      if (isKnown || !isAdmitted || (checkedFor?.id === run.id && checkedFor.attempt >= run.attempt)) {
+        showInOrder(viewing, show)
         continue
       }
-      Object.assign(viewing, { isAdmitted: false, admittedTo: run })
-      if (viewing.have?.run_id === run.id) viewing.isResting = false
-      admit(feed, viewing).catch((error) => {
-        Object.assign(viewing, { isAdmitted: true, admittedTo: undefined })
-        cannotRead(viewing, error)
-      })
+      viewing.checkedFor = run
+      if (have?.run_id === run.id) viewing.isResting = false
+      if (viewing.waiting) viewing.waiting.push(show)
+      else {
+        viewing.waiting = [show]
+        void check(feed, viewing)
+      }
     }
+  }
+
+  function showInOrder(viewing: Viewing, show: () => void): void {
+    if (viewing.waiting) viewing.waiting.push(show)
+    else show()
+  }
+
+  async function check(feed: string, viewing: Viewing): Promise<void> {
+    const { thread, checkedFor } = viewing
+    try {
+      await thread.check()
+    } catch (error) {
+      Object.assign(viewing, { waiting: undefined, checkedFor: undefined })
+      cannotRead(viewing, error)
+      return
+    }
+    // Another run began meanwhile.
+    if (viewing.checkedFor !== checkedFor) return check(feed, viewing)
+    const waiting = viewing.waiting ?? []
+    viewing.waiting = undefined
+    if (viewings.get(feed)?.has(viewing)) for (const show of waiting) show()
   }
 
   /** Gives a viewer what it doesn't have yet. A batch from 0 replaces what it has. */
@@ -200,7 +232,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   }
 
   function tellRested(feed: string, rest: RunRest, log?: Log): void {
-    for (const viewing of viewings.get(feed) ?? []) tellViewer(viewing, rest, log)
+    for (const viewing of viewings.get(feed) ?? []) showInOrder(viewing, () => tellViewer(viewing, rest, log))
   }
 
   function tellViewer(viewing: Viewing, rest: RunRest, log?: Log): void {
@@ -218,13 +250,12 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
     } else void readAgain(viewing)
   }
 
-  /** Shows a viewer who may see the thread what it lacks of the last run. */
+  /** Shows a new viewer what it lacks of the thread's last run. */
   async function admit(feed: string, viewing: Viewing): Promise<LastRun | undefined> {
-    const { told } = viewing
-    const story = await viewing.readLast()
-    const hasMissedSome = viewing.told !== told
+    const story = await viewing.thread.readLast()
+    const hasMissedSome = viewing.told > 0
     viewing.isAdmitted = true
-    viewing.admittedTo ??= story?.run
+    viewing.checkedFor ??= story?.run
     catchUp(feed, viewing)
     const log = localLog(feed)
     // What this node works on is newer than the rows, and ends by itself.
@@ -245,7 +276,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
   /** Shows the thread's last run from the rows, if no node works on it. */
   async function showLast(viewing: Viewing): Promise<RunStory | undefined> {
     const { told } = viewing
-    const story = await viewing.readLast()
+    const story = await viewing.thread.readLast()
     // What the viewer was told meanwhile is newer than the rows.
     if (viewing.told === told) showRest(viewing, story)
     return story
@@ -307,7 +338,7 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
         }
         break
       case 'chunks':
-        deliverChecked(message.feed, message.run, message.n, message.chunks)
+        deliver(message.feed, message.run, message.n, message.chunks)
         break
       case 'rested':
         tellRested(message.feed, message.rest)
@@ -400,21 +431,21 @@ export async function createFeeds(service: Needed): Promise<Feeds> {
 
     showEnded({ id, feed, attempt }, chunks, rest) {
       const told = { id, attempt, n: chunks.length, ...rest }
-      deliverChecked(feed, { id, attempt }, 0, chunks)
+      deliver(feed, { id, attempt }, 0, chunks)
       tellRested(feed, told)
       // To all nodes, because none has asked for a run that no node works on.
       relay.broadcast({ kind: 'chunks', feed, run: { id, attempt }, n: 0, chunks })
       relay.broadcast({ kind: 'rested', feed, rest: told })
     },
 
-    watch(feed, viewer, have, readLast) {
+    watch(feed, viewer, have, thread) {
       const set = viewings.get(feed) ?? new Set()
       const end = () => {
         set.delete(viewing)
         if (set.size === 0 && viewings.get(feed) === set) viewings.delete(feed)
       }
-      const fresh = { isAdmitted: false, admittedTo: undefined, isResting: false, told: 0, toldBefore: 0 }
-      const viewing: Viewing = { viewer, have, readLast, ...fresh, end }
+      const fresh = { isAdmitted: false, checkedFor: undefined, isResting: false, told: 0, toldBefore: 0 }
+      const viewing: Viewing = { viewer, have, thread, ...fresh, end }
       viewings.set(feed, set.add(viewing))
       return { last: admit(feed, viewing), end }
     },

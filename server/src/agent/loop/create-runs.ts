@@ -456,15 +456,18 @@ export async function createRuns(service: Needs): Promise<Runs> {
   }
 
   const watch: Runs['watch'] = async (speaker, threadId, viewer, have) => {
-    const readLast = () =>
-      database.asHolder(speaker.holder, async (sql) => {
-        const [[last]] = await Promise.all([
-          selectStories(sql, threadId, { limit: 1 }),
-          requireThread(sql, speaker, threadId),
-        ])
-        return last
-      })
-    const { last, end } = feeds.watch(feedOf(speaker.holder, threadId), viewer, have, readLast)
+    const thread = {
+      check: () => database.asHolder(speaker.holder, (sql) => requireThread(sql, speaker, threadId)),
+      readLast: () =>
+        database.asHolder(speaker.holder, async (sql) => {
+          const [[last]] = await Promise.all([
+            selectStories(sql, threadId, { limit: 1 }),
+            requireThread(sql, speaker, threadId),
+          ])
+          return last
+        }),
+    }
+    const { last, end } = feeds.watch(feedOf(speaker.holder, threadId), viewer, have, thread)
     try {
       return { run: (await last) ?? null, end }
     } catch (error) {
