@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { TicketHolder } from '../../visitors/tickets/signed-tickets.ts'
 import { Inbox, messageRates } from './inbox.ts'
 import { RuntimeSocket } from './socket.ts'
@@ -15,10 +15,16 @@ function useInbox(cost = 0) {
     },
     () => now,
   )
+  const sockets = new Set<RuntimeSocket>()
+  // Time doesn't pass by itself, so what a socket owes would be waited for without an end.
+  onTestFinished(() => {
+    for (const socket of sockets) inbox.closed(socket, () => undefined)
+  })
   return {
     inbox,
     handled,
     send(socket: RuntimeSocket, ...texts: string[]) {
+      sockets.add(socket)
       for (const text of texts) inbox.receive(socket, Buffer.from(text), false)
     },
     pass(milliseconds: number) {

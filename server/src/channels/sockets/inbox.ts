@@ -126,13 +126,12 @@ export class Inbox {
 
   /** Lines the socket up for its next message, when it isn't in debt anymore. */
   #line(socket: RuntimeSocket): void {
+    if (!this.#waiting.has(socket)) return
     const debtMs = this.#debtOf(socket)
     if (debtMs > 0) {
       setTimeout(() => this.#line(socket), debtMs).unref()
       return
     }
-    const waiting = this.#waiting.get(socket)
-    if (!waiting) return
     const name = laneOf(socket)
     const lane = this.#lanes.get(name)
     if (lane) lane.add(socket)
