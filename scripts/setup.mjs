@@ -108,7 +108,9 @@ function build(name, folders, others, command) {
   for (const file of files.sort()) hash.update(file).update(readFileSync(join(root, file)))
   const wanted = hash.digest('hex')
   if (readJson(stamp).built === wanted) return
-  if (!run(pinnedNode, command)) fail(`Could not build the ${name}; see the error above.`)
+  // A test runner sets it to something else, and Vite would take React's development build.
+  const env = { ...process.env, NODE_ENV: 'production' }
+  if (!run(pinnedNode, command, env)) fail(`Could not build the ${name}; see the error above.`)
   writeJson(stamp, { built: wanted })
 }
 

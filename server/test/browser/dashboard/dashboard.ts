@@ -1,5 +1,5 @@
 import axe from 'axe-core'
-import type { Page, Request } from 'playwright-core'
+import type { BrowserContextOptions, Page, Request } from 'playwright-core'
 import { expect, onTestFinished } from 'vitest'
 import type { HttpService } from '../../http-server.ts'
 import { type PageOptions, usePage } from '../chromium.ts'
@@ -8,6 +8,9 @@ import { press } from '../visit.ts'
 /** What a page must never do: violate the content security policy, throw, or log an error. */
 const faults = new WeakMap<Page, string[]>()
 export const faultsOf = (page: Page): string[] => faults.get(page) ?? []
+
+/** What a browser keeps of each demo user who has just signed in, so that the other tests of a file begin signed in. */
+const signedIn = new WeakMap<HttpService, Map<string, BrowserContextOptions['storageState']>>()
 
 /** A demo user signs in to the dashboard and opens one of its pages. Any fault of the page fails the test. */
 export async function openDashboard(
@@ -19,11 +22,14 @@ export async function openDashboard(
     ...options
   }: PageOptions & { user?: string; prepare?: (page: Page) => Promise<void> } = {},
 ): Promise<Page> {
+  const states = signedIn.get(app) ?? new Map()
+  signedIn.set(app, states)
   const page = await usePage({
     viewport: { width: 1440, height: 900 },
     locale: 'en-US',
     // What is still fading in has too little contrast.
     reducedMotion: 'reduce',
+    storageState: states.get(user),
     ...options,
   })
   const found: string[] = []
@@ -37,9 +43,14 @@ export async function openDashboard(
     if (task.result?.state !== 'fail' && found.length > 0) throw new Error(found.join('\n'))
   })
   await prepare?.(page)
+  const redeemed = page.waitForRequest('**/oauth/token')
   await page.goto(app.url + path)
-  await press(page, user)
+  // Asks if the user hasn't signed in yet, or if an earlier test has ended the session.
+  const asked = await Promise.race([redeemed.then(() => false), page.waitForURL('**/interaction/*').then(() => true)])
+  if (asked) await press(page, user)
+  await redeemed
   await page.waitForURL((url) => url.pathname.startsWith('/o/') || url.pathname.startsWith('/organizations'))
+  if (asked) states.set(user, await page.context().storageState())
   return page
 }
 
