@@ -99,7 +99,10 @@ async function lockQuestion(
   await lockThread(sql, speaker, threadId)
   const run = await lockActiveRun(sql, threadId)
   const [call] = await sql<ToolCallRow & { is_expired: boolean }>`
-    select *, expires_at < now() as is_expired from tool_calls where id = ${call_id}`
+    select id, run_id, step, position, name, model_call_id, tool, title, definition_hash, input_schema, args, edited_args,
+           state, reason, reason_data, allowed_choice, asked_at, expires_at, decision, decided_at, dispatched_at, result,
+           ended_at, late_step, connect_to, expires_at < now() as is_expired
+    from tool_calls where id = ${call_id}`
   if (!run || !call || run.id !== call.run_id || hasEnded(call) || call.state !== 'asking') {
     throw failure(409, 'ALREADY_DECIDED', 'This question has already been answered, or is no longer open.')
   }

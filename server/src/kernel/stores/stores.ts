@@ -12,6 +12,7 @@ import { type Database, openDatabase } from './database.ts'
 import { type Kv, type KvOptions, openFileKv } from './kv.ts'
 import { openEmbeddedPostgres } from './postgres/embedded-postgres.ts'
 import { migrate, serviceConnection } from './postgres/migrations.ts'
+import { defaultPatienceMs } from './postgres/short-locks.ts'
 import { eraseTenant, type TenantErasure } from './postgres/tenant-erasure.ts'
 
 /** The configured stores, opened and migrated. */
@@ -64,7 +65,10 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
   try {
-    const { applied } = await migrate(postgres.connection, secrets)
+    const { applied } = await migrate(postgres.connection, secrets, {
+      patienceMs: defaultPatienceMs,
+      onWait: (text) => log.warn(`The migration waits: ${text}`),
+    })
     if (applied.length > 0) onProgress?.(`Applied ${applied.length} migration${applied.length > 1 ? 's' : ''}`)
 
     let lastError: Error | undefined

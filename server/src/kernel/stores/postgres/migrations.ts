@@ -1,28 +1,43 @@
 import { hash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { DerivedKey, Secrets } from '../../lib/secrets.ts'
 import { plainHash } from '../audit/chain.ts'
 import { retireAuditKeys } from '../audit/key-change.ts'
+import { defaultPatienceMs, inShortLocks, type Patience } from './short-locks.ts'
 import { unpackToolCalls } from './tool-call-batches.ts'
+import { buildWalls } from './walls.ts'
 
 /**
  * Brings the schema up to date as its owner, under one lock for all nodes. Each migration and the row that records it
  * are one transaction, so an interrupted run can be repeated. The service then connects as a role that owns nothing.
  */
-export async function migrate(owner: pg.ClientConfig, secrets: Secrets): Promise<{ applied: string[] }> {
+export async function migrate(
+  owner: pg.ClientConfig,
+  secrets: Secrets,
+  patience: Patience = { patienceMs: defaultPatienceMs },
+): Promise<{ applied: string[] }> {
   requireShortName(databaseName(owner))
-  const client = new pg.Client({ ...owner, application_name: 'inlay migrate' })
+  const connection = { ...owner, application_name: 'inlay migrate' }
+  const client = new pg.Client(connection)
   client.on('error', () => undefined) // The running statement reports the error.
   await client.connect()
   try {
-    await client.query('select pg_advisory_lock($1)', [migrationLock])
+    await lockMigrations(client)
     await client.query(
       'create table if not exists migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
     )
-    const applied = await applyMigrations(client, secrets)
-    await grantToService(client, secrets)
+    const applied: string[] = []
+    for (const migration of await listNewMigrations(client)) {
+      await apply(client, connection, patience, migration, secrets)
+      applied.push(migration.name)
+    }
+    const group = await createServiceRoles(client, secrets)
+    await buildWalls(client, connection, patience, group).catch((cause) => {
+      throw new MigrationFailed(`Could not set up row-level security: ${(cause as Error).message}`, { cause })
+    })
     return { applied }
   } finally {
     await client.end()
@@ -60,7 +75,9 @@ export class MigrationFailed extends Error {
 
 const folder = join(import.meta.dirname, '../../../../migrations')
 const migrationLock = 7_140_002
-const afterEach = 'after_each.sql'
+const lockPollMs = 100
+/** The first line of a migration that PostgreSQL can't run in a transaction, such as `create index concurrently`. */
+const outsideTransaction = '-- not in a transaction\n'
 const passwordPurpose = 'database login'
 
 /** Parts of migrations that need the secret or more than SQL. Each runs in its migration's transaction. */
@@ -72,15 +89,31 @@ const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<voi
   '0049_tool_call_records.sql': unpackToolCalls,
 }
 
-async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<string[]> {
-  const { rows } = await client.query<{ name: string; checksum: string }>(
-    'select name, checksum from migrations where name <> $1',
-    [afterEach],
-  )
-  const known = new Map(rows.map(({ name, checksum }) => [name, checksum]))
-  const applied: string[] = []
+/**
+ * Asks again and again, because `create index concurrently` waits for every statement that is running, and so for nodes
+ * that wait for this lock in a statement, while they wait for it.
+ */
+async function lockMigrations(client: pg.Client): Promise<void> {
+  for (;;) {
+    const { rows } = await client.query('select pg_try_advisory_lock($1) as is_ours', [migrationLock])
+    if (rows[0].is_ours) return
+    await sleep(lockPollMs)
+  }
+}
+
+interface Migration {
+  name: string
+  text: string
+  checksum: string
+}
+
+async function listNewMigrations(client: pg.Client): Promise<Migration[]> {
+  const isMigration = /^\d{4}_.+\.sql$/
+  const { rows } = await client.query<{ name: string; checksum: string }>('select name, checksum from migrations')
+  const known = new Map(rows.filter(({ name }) => isMigration.test(name)).map(({ name, checksum }) => [name, checksum]))
+  const migrations: Migration[] = []
   for (const name of readdirSync(folder)
-    .filter((file) => /^\d{4}_.+\.sql$/.test(file))
+    .filter((file) => isMigration.test(file))
     .sort()) {
     const text = readFileSync(join(folder, name), 'utf8')
     const checksum = hash('sha256', text)
@@ -88,28 +121,52 @@ async function applyMigrations(client: pg.Client, secrets: Secrets): Promise<str
     known.delete(name)
     if (before === checksum) continue
     if (before) throw new MigrationFailed(`${name} was changed after it was applied; add a new migration instead`)
-    try {
-      await client.query('begin')
-      await client.query(text)
-      await steps[name]?.(client, secrets)
-      await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
-      await client.query('commit')
-    } catch (cause) {
-      await client.query('rollback').catch(() => undefined) // A lost connection has already rolled back.
-      throw new MigrationFailed(`${name}: ${(cause as Error).message}`, { cause })
-    }
-    applied.push(name)
+    migrations.push({ name, text, checksum })
   }
   if (known.size > 0) {
     throw new MigrationFailed(
       `The database is newer than this release: it includes ${[...known.keys()].join(', ')}. Run the newer release.`,
     )
   }
-  return applied
+  return migrations
+}
+
+async function apply(
+  client: pg.Client,
+  connection: pg.ClientConfig,
+  patience: Patience,
+  { name, text, checksum }: Migration,
+  secrets: Secrets,
+): Promise<void> {
+  const record = () => client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
+  try {
+    if (text.startsWith(outsideTransaction)) {
+      await applyOutsideTransaction(client, patience, text)
+      await record()
+      return
+    }
+    await inShortLocks(client, connection, patience, async () => {
+      await client.query(text)
+      await steps[name]?.(client, secrets)
+      await record()
+    })
+  } catch (cause) {
+    throw new MigrationFailed(`${name}: ${(cause as Error).message}`, { cause })
+  }
+}
+
+/**
+ * Runs each statement by itself. Requests don't queue behind these, so they may wait for long. If one is interrupted, all
+ * are run again: each index must be dropped first, because an interrupted one stays behind, and is of no use.
+ */
+async function applyOutsideTransaction(client: pg.Client, { patienceMs }: Patience, text: string): Promise<void> {
+  await client.query(`set lock_timeout = ${patienceMs}`)
+  for (const statement of text.split(/;$/m)) await client.query(statement)
+  await client.query('reset lock_timeout')
 }
 
 /** One role holds the grants. Each secret has its own login in that role, so nodes can change secrets one by one. */
-async function grantToService(client: pg.Client, secrets: Secrets): Promise<void> {
+async function createServiceRoles(client: pg.Client, secrets: Secrets): Promise<string> {
   const group = serviceRole(client.database ?? '')
   await createRole(client, group, 'nologin')
   const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
@@ -117,23 +174,7 @@ async function grantToService(client: pg.Client, secrets: Secrets): Promise<void
   if (await createRole(client, login, `login password ${pg.escapeLiteral(passwordOf(key))}`)) {
     await client.query(`grant ${pg.escapeIdentifier(group)} to ${pg.escapeIdentifier(login)}`)
   }
-  const text = readFileSync(join(folder, afterEach), 'utf8')
-  const { rows } = await client.query<{ name: string; checksum: string }>(
-    'select name, checksum from migrations order by name',
-  )
-  const checksum = hash(
-    'sha256',
-    [text, ...rows.map(({ name }) => name).filter((name) => name !== afterEach)].join('\n'),
-  )
-  if (rows.find(({ name }) => name === afterEach)?.checksum === checksum && (await hasGrants(client, group))) return
-  // One transaction, so that a run that is killed after a migration adds its row-level security when it is repeated.
-  await client.query(`begin; ${text.replaceAll(':service_role', pg.escapeIdentifier(group))}`)
-  await client.query(
-    `insert into migrations (name, checksum) values ($1, $2)
-     on conflict (name) do update set checksum = excluded.checksum, applied_at = now()`,
-    [afterEach, checksum],
-  )
-  await client.query('commit')
+  return group
 }
 
 /** PostgreSQL truncates names to 63 bytes, and role names contain the database's name. */
@@ -142,12 +183,6 @@ function requireShortName(database: string): void {
   if (Buffer.byteLength(database) > longest) {
     throw new MigrationFailed(`The database's name is longer than ${longest} bytes: ${database}`)
   }
-}
-
-/** False if the database was restored, or copied under another name. */
-async function hasGrants(client: pg.Client, group: string): Promise<boolean> {
-  const { rows } = await client.query("select has_table_privilege($1, 'organizations', 'select') as granted", [group])
-  return rows[0].granted
 }
 
 async function createRole(client: pg.Client, name: string, attributes: string): Promise<boolean> {
