@@ -58,7 +58,10 @@ export async function setFrameSignIn(
   return result
 }
 
-export async function deleteFrameSignIn(service: Service, caller: OrgCaller): Promise<FrameSignIn> {
+export async function deleteFrameSignIn(
+  service: Service,
+  caller: OrgCaller,
+): Promise<Output<typeof contract.deleteFrameSignIn>> {
   const { id } = caller.organization
   const result = await service.database.asOrg(id, async (sql) => {
     const [deleted] = await sql`delete from frame_sign_in returning organization_id`

@@ -57,7 +57,10 @@ export async function setSignInProvider(
   return signIn
 }
 
-export async function deleteSignInProvider(service: Service, caller: OrgCaller): Promise<OrganizationSignIn> {
+export async function deleteSignInProvider(
+  service: Service,
+  caller: OrgCaller,
+): Promise<Output<typeof contract.deleteSignInProvider>> {
   const { id } = caller.organization
   const { signIn, ended } = await service.database.asOrg(id, async (sql) => {
     const [deleted] = await sql`delete from sign_in_providers returning organization_id`

@@ -1,4 +1,4 @@
-import { route } from '../../kernel/foundation/operation.ts'
+import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import * as contract from './contract.ts'
@@ -6,6 +6,6 @@ import { listThreadRuns } from './trace.ts'
 
 export const runsRoom: Room<Service> = {
   tags: {},
-  routes: [route(contract.listThreadRuns, listThreadRuns)],
+  routes: bind(contract, { listThreadRuns }),
   tools: [],
 }

@@ -1,19 +1,15 @@
-import { route } from '../../kernel/foundation/operation.ts'
+import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Models } from '../models/models.ts'
 import * as contract from './contract.ts'
 import { testAgentModel } from './model-test.ts'
-import * as settings from './settings.ts'
+import { getAgentConfig, updateAgentConfig } from './settings.ts'
 
 export const agentRoom: Room<Service & { models: Models }> = {
   tags: {
     Agent: 'The organization’s own agent: its texts, its instructions and its model.',
   },
-  routes: [
-    route(contract.getAgentConfig, settings.getAgentConfig),
-    route(contract.updateAgentConfig, settings.updateAgentConfig),
-    route(contract.testAgentModel, testAgentModel),
-  ],
+  routes: bind(contract, { getAgentConfig, updateAgentConfig, testAgentModel }),
   tools: [],
 }

@@ -1,4 +1,4 @@
-import { route } from '../../kernel/foundation/operation.ts'
+import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Tickets } from '../../visitors/tickets/signed-tickets.ts'
@@ -7,6 +7,6 @@ import { type AgentSessions, startAgentSession } from './sessions.ts'
 
 export const agUiRoom: Room<Service & { tickets: Tickets; agentSessions: AgentSessions }> = {
   tags: {},
-  routes: [route(contract.startAgentSession, startAgentSession)],
+  routes: bind(contract, { startAgentSession }),
   tools: [],
 }

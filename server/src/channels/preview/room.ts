@@ -1,5 +1,5 @@
 import type { Models } from '../../agent/models/models.ts'
-import { route } from '../../kernel/foundation/operation.ts'
+import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { PreviewTokens } from '../../visitors/tickets/preview-tokens.ts'
@@ -8,6 +8,6 @@ import { startPreview } from './preview.ts'
 
 export const previewRoom: Room<Service & { models: Models; previewTokens: PreviewTokens }> = {
   tags: {},
-  routes: [route(contract.startPreview, startPreview)],
+  routes: bind(contract, { startPreview }),
   tools: [],
 }

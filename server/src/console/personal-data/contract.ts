@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { usersDecideAccess } from '../../kernel/foundation/caller.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
-import { Id, Timestamp } from '../../kernel/foundation/shapes.ts'
+import { Id, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
 import { variant } from '../../kernel/lib/errors.ts'
 
 const OrganizationErasure = z
@@ -62,5 +62,60 @@ export const getOrganizationErasure = operation({
     'Returns what was erased so far, and when it was finished. The response is a 404 if another user deleted the organization.',
   params: Id,
   response: OrganizationErasure,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+const endUsers = { tag: 'End users', resource: 'end_user' } as const
+
+const ExportedLine = z
+  .strictObject({
+    kind: z
+      .enum([
+        'profile',
+        'usage_totals',
+        'budget',
+        'budget_period',
+        'connected_account',
+        'confirmed_browser',
+        'thread',
+        'message',
+        'feedback',
+        'usage_event',
+        'tool_call',
+        'tool_call_contents',
+      ])
+      .describe('What the line describes'),
+    data: z
+      .record(z.string(), z.unknown())
+      .describe('Everything stored about it, with the names that the other operations use'),
+  })
+  .meta({ id: 'ExportedLine' })
+
+export const exportEndUser = operation({
+  ...endUsers,
+  id: 'exportEndUser',
+  method: 'get',
+  path: '/end-users/{id}/export',
+  access: 'admin',
+  summary: 'Export everything stored about an end user',
+  description:
+    'Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, connected accounts without their tokens, and confirmed browsers. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error.',
+  params: Id,
+  response: ExportedLine,
+  lines: true,
+  errors: ['RESOURCE_NOT_FOUND'],
+})
+
+export const eraseEndUser = operation({
+  ...endUsers,
+  id: 'eraseEndUser',
+  method: 'delete',
+  path: '/end-users/{id}',
+  access: 'admin',
+  summary: 'Erase an end user',
+  description:
+    'Deletes the profile and the threads of an end user, with all messages and feedback, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider.',
+  params: Id,
+  response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
 })

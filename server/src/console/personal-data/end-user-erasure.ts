@@ -9,7 +9,7 @@ import type { Sql } from '../../kernel/stores/database.ts'
 import { type Departures, isDeparting, recordDeparture } from '../../organizations/departures/departures.ts'
 import { eraseEndUserUsage, lockEvents } from '../../plans/usage/usage.ts'
 import { eraseEndUserContents } from '../../tools/call-records/contents.ts'
-import type * as endUsers from '../../visitors/end-users/contract.ts'
+import type * as contract from './contract.ts'
 
 /** A user who keeps writing can't put off the erasure: the last attempt also erases runs that go on. */
 const mostAttempts = 10
@@ -22,8 +22,8 @@ const mostAttempts = 10
 export async function eraseEndUser(
   { activity, database, departures, runs }: Service & { departures: Departures; runs: Runs },
   caller: OrgCaller,
-  { id }: Input<typeof endUsers.eraseEndUser>,
-): Promise<Output<typeof endUsers.eraseEndUser>> {
+  { id }: Input<typeof contract.eraseEndUser>,
+): Promise<Output<typeof contract.eraseEndUser>> {
   const organizationId = caller.organization.id
   const erase = async (sql: Sql, isLastAttempt: boolean) => {
     // In the same order as the transactions of runs, so that they can't deadlock: threads, then the end user.

@@ -7,8 +7,8 @@ import type { Sql } from '../../kernel/stores/database.ts'
 import { selectContents } from '../../tools/call-records/contents.ts'
 import type { ToolCallRecorder } from '../../tools/call-records/recorder.ts'
 import { listToolCalls } from '../../tools/call-records/tool-calls.ts'
-import type * as contract from '../../visitors/end-users/contract.ts'
 import { getEndUser } from '../../visitors/end-users/end-users.ts'
+import type * as contract from './contract.ts'
 
 type Line = Output<typeof contract.exportEndUser>
 type Needs = Service & { toolCalls: ToolCallRecorder }

@@ -5,6 +5,7 @@ import { issueAccessToken } from '../../accounts/access/access-tokens.ts'
 import { findUserByEmail } from '../../accounts/users/local-accounts.ts'
 import { resources } from '../../kernel/http/protected-resources.ts'
 import { foundOrganization } from '../../organizations/organizations/organizations.ts'
+import { endUser } from '../../visitors/end-users/samples.ts'
 import type * as contract from './contract.ts'
 
 const doomedSlug = 'doomed'
@@ -34,6 +35,8 @@ async function receipt(app: TestService, slug: Slug) {
 }
 
 export const operationSamples: OperationSamples<typeof contract> = {
+  exportEndUser: { prepare: endUser },
+  eraseEndUser: { prepare: endUser },
   deleteOrganization: { token: doomedToken, body: () => ({ slug: doomedSlug }) },
   getOrganizationErasure: { prepare: receipt },
 }

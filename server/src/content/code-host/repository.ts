@@ -79,7 +79,10 @@ export async function disconnectRepository(
   })
 }
 
-export async function syncRepository(service: Needs, caller: OrgCaller): Promise<Connection> {
+export async function syncRepository(
+  service: Needs,
+  caller: OrgCaller,
+): Promise<Output<typeof contract.syncRepository>> {
   const { id } = caller.organization
   const connection = await service.database.asOrg(id, async (sql) => {
     await requestSync(sql)

@@ -73,7 +73,7 @@ export type Input<O> = (O extends { params: infer P extends z.ZodType } ? z.outp
 
 export type Output<O extends { response: z.ZodType }> = z.input<O['response']>
 
-export type Handler<Needs, O extends Operation> = (
+type Handler<Needs, O extends Operation> = (
   service: Needs,
   caller: CallerOf<O['access'], O['usersOnly']>,
   input: Input<O>,
@@ -92,11 +92,22 @@ export interface Route<Needs> {
   handler: Handler<Needs, Operation>
 }
 
-/** Ties an operation to its handler and checks that their types agree. */
-export const route = <Needs, const O extends Operation>(operation: O, handler: Handler<Needs, O>): Route<Needs> => ({
-  operation,
-  handler: handler as unknown as Handler<Needs, Operation>,
-})
+type OperationsOf<Contract> = {
+  [Name in keyof Contract as Contract[Name] extends Operation ? Name : never]: Extract<Contract[Name], Operation>
+}
+
+/**
+ * Ties the operations of a contract to their handlers, which have the same names. A handler that is missing, unknown or
+ * of another type is a compile error.
+ */
+export const bind = <Needs, Contract extends object>(
+  contract: Contract,
+  handlers: { [Name in keyof OperationsOf<Contract>]: Handler<Needs, OperationsOf<Contract>[Name]> },
+): Route<Needs>[] =>
+  Object.entries(handlers).map(([name, handler]) => ({
+    operation: (contract as Record<string, Operation>)[name] as Operation,
+    handler: handler as Handler<Needs, Operation>,
+  }))
 
 /** The body may be omitted if none of its fields is required. */
 export const needsBody = ({ body }: Operation): boolean => body !== undefined && !body.safeParse({}).success

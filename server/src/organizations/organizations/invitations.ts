@@ -18,7 +18,10 @@ import { lockMembers } from './members.ts'
 
 type Invitation = Output<typeof contract.createInvitation>
 
-export async function listInvitations(service: Service, { organization }: OrgCaller): Promise<Invitation[]> {
+export async function listInvitations(
+  service: Service,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.listInvitations>> {
   return service.database.asOrg(
     organization.id,
     (sql) => sql<Invitation>`

@@ -21,7 +21,7 @@ type Organization = Output<typeof contract.getOrganization>
 export async function listOrganizations(
   { database }: Service,
   { user, organization, role }: Pick<Caller, 'organization' | 'role'> & { user?: Pick<CallingUser, 'id'> | undefined },
-): Promise<Organization[]> {
+): Promise<Output<typeof contract.listOrganizations>> {
   if (user) return database.asUser(user.id, (sql) => selectOrganizations(sql, user.id))
   if (!organization) return []
   return database.asOrg(

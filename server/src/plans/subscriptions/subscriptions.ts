@@ -73,7 +73,10 @@ export async function getCheckoutUrl(
 /** A checkout is usually completed within this time. */
 const readAfterCheckoutSeconds = 60 * 60
 
-export async function getPortalUrl(service: Service & Billing, { organization }: OrgCaller): Promise<string> {
+export async function getPortalUrl(
+  service: Service & Billing,
+  { organization }: OrgCaller,
+): Promise<Output<typeof contract.getPortalUrl>> {
   const billing = requireBilling(service)
   await limitRequests(service, organization.id)
   return billing.portalUrl(organization).catch((error) => {

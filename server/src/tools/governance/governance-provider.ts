@@ -66,7 +66,10 @@ export async function updateGovernanceProvider(
   return describeIdentityProvider(config)
 }
 
-export async function clearGovernanceProvider({ database, changes }: Service, caller: OrgCaller): Promise<Provider> {
+export async function clearGovernanceProvider(
+  { database, changes }: Service,
+  caller: OrgCaller,
+): Promise<Output<typeof contract.clearGovernanceProvider>> {
   const { id } = caller.organization
   await database.asOrg(id, async (sql) => {
     const [cleared] = await sql`delete from governance_providers returning organization_id`

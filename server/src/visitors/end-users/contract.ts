@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { usersDecideTrust } from '../../kernel/foundation/caller.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
-import { Id, Page, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
+import { Id, Page, Timestamp } from '../../kernel/foundation/shapes.ts'
 
 const EndUser = z
   .strictObject({
@@ -62,59 +62,6 @@ export const getEndUser = operation({
   description: 'Returns the profile from the last ID token. Returns a 404 if the end user doesn’t exist or was erased.',
   params: Id,
   response: EndUser,
-  errors: ['RESOURCE_NOT_FOUND'],
-})
-
-const ExportedLine = z
-  .strictObject({
-    kind: z
-      .enum([
-        'profile',
-        'usage_totals',
-        'budget',
-        'budget_period',
-        'connected_account',
-        'confirmed_browser',
-        'thread',
-        'message',
-        'feedback',
-        'usage_event',
-        'tool_call',
-        'tool_call_contents',
-      ])
-      .describe('What the line describes'),
-    data: z
-      .record(z.string(), z.unknown())
-      .describe('Everything stored about it, with the names that the other operations use'),
-  })
-  .meta({ id: 'ExportedLine' })
-
-export const exportEndUser = operation({
-  ...common,
-  id: 'exportEndUser',
-  method: 'get',
-  path: '/end-users/{id}/export',
-  access: 'admin',
-  summary: 'Export everything stored about an end user',
-  description:
-    'Streams JSON Lines, for a user who asks what you store about them: the profile, threads with their messages, the agent’s tool calls and the user’s permissions, feedback, usage, budgets, connected accounts without their tokens, and confirmed browsers. Contents are included even if they’re hidden in your dashboard, so every export is an audit event. The response is complete if it ends without a connection error.',
-  params: Id,
-  response: ExportedLine,
-  lines: true,
-  errors: ['RESOURCE_NOT_FOUND'],
-})
-
-export const eraseEndUser = operation({
-  ...common,
-  id: 'eraseEndUser',
-  method: 'delete',
-  path: '/end-users/{id}',
-  access: 'admin',
-  summary: 'Erase an end user',
-  description:
-    'Deletes the profile and the threads of an end user, with all messages and feedback, and closes their connections. Usage stays in the organization’s totals, without the identity. If the user visits again, a new end user is created. To prevent that, block the user at your identity provider.',
-  params: Id,
-  response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
 })
 

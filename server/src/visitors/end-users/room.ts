@@ -1,20 +1,15 @@
-import { route } from '../../kernel/foundation/operation.ts'
+import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Departures } from '../../organizations/departures/departures.ts'
 import { carryOverEndUsers, listIssuers } from './carry-over.ts'
 import * as contract from './contract.ts'
-import * as endUsers from './end-users.ts'
+import { getEndUser, listEndUsers } from './end-users.ts'
 
 export const endUsersRoom: Room<Service & { departures: Departures }> = {
   tags: {
     'End users': 'Signed-in users of the pages that embed the widget.',
   },
-  routes: [
-    route(contract.listEndUsers, endUsers.listEndUsers),
-    route(contract.getEndUser, endUsers.getEndUser),
-    route(contract.listIssuers, listIssuers),
-    route(contract.carryOverEndUsers, carryOverEndUsers),
-  ],
+  routes: bind(contract, { listEndUsers, getEndUser, listIssuers, carryOverEndUsers }),
   tools: [],
 }

@@ -12,8 +12,6 @@ export const fillTables = (app: TestService, slug: Slug) => endUser(app, slug)
 export const operationSamples: OperationSamples<typeof contract> = {
   listEndUsers: {},
   getEndUser: { prepare: endUser },
-  exportEndUser: { prepare: endUser },
-  eraseEndUser: { prepare: endUser },
   listEndUserIssuers: {},
   carryOverEndUsers: {
     prepare: async (app, slug) => {

@@ -1,14 +1,14 @@
-import { route } from '../../kernel/foundation/operation.ts'
+import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 
 import * as contract from './contract.ts'
-import * as sites from './sites.ts'
+import { deleteSite, listSites } from './sites.ts'
 
 export const sitesRoom: Room<Service> = {
   tags: {
     Sites: 'Origins that the widget is embedded in.',
   },
-  routes: [route(contract.listSites, sites.listSites), route(contract.deleteSite, sites.deleteSite)],
+  routes: bind(contract, { listSites, deleteSite }),
   tools: [],
 }

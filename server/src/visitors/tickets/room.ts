@@ -1,4 +1,4 @@
-import { route } from '../../kernel/foundation/operation.ts'
+import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Identities } from '../end-users/identities.ts'
@@ -19,6 +19,6 @@ export const ticketsRoom: Room<Needs> = {
   tags: {
     Tickets: 'How a widget authenticates before it connects.',
   },
-  routes: [route(contract.exchangeTicket, exchangeTicket)],
+  routes: bind(contract, { exchangeTicket }),
   tools: [],
 }
