@@ -132,6 +132,11 @@ test.each(operations)('$id documents its access level and its errors', (operatio
   expect(found.toSorted()).toEqual(expected.toSorted())
 })
 
+test('the document is the same in whatever order the operations are listed', () => {
+  const reversed = describeApi(operations.toReversed(), tags)
+  expect(JSON.stringify(reversed) === JSON.stringify(specification)).toBe(true)
+})
+
 test.each(operations)('$id has a description, and so do its parameters', (operation) => {
   const { description, parameters = [] } = described(operation)
   expect(operation.description, 'a description in addition to its access level').toMatch(/^.{40,}\.$/s)

@@ -13,15 +13,14 @@ export function describeApi(
 ): Record<string, unknown> {
   const schemas: Record<string, unknown> = {}
   const paths: Record<string, Record<string, unknown>> = {}
-  for (const operation of operations) {
+  const sorted = operations.toSorted(byPath)
+  for (const operation of sorted) {
     const path = paths[operation.path] ?? {}
     path[operation.method] = describeOperation(operation, schemas)
     paths[operation.path] = path
   }
-  const errors = new Map(operations.flatMap(errorsOf))
-  for (const [code, variant] of errors) schemas[errorName(code)] = describeError(code, variant)
+  for (const [code, variant] of sorted.flatMap(errorsOf)) schemas[errorName(code)] ??= describeError(code, variant)
   schemas.UndefinedError = undefinedError
-  const tags = [...new Set(operations.map((operation) => operation.tag))]
   return {
     openapi: '3.1.1',
     info: {
@@ -32,7 +31,7 @@ export function describeApi(
     },
     servers: [{ url: '/api' }],
     security: [{ bearer: [] }],
-    tags: tags.map((name) => ({ name, ...(name in tagTexts && { description: tagTexts[name] }) })),
+    tags: Object.entries(tagTexts).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       securitySchemes: {
@@ -48,6 +47,12 @@ export function describeApi(
     },
   }
 }
+
+const methods: Operation['method'][] = ['get', 'post', 'put', 'patch', 'delete']
+
+/** An order that doesn't change when operations move to another file or room. */
+const byPath = (a: Operation, b: Operation): number =>
+  a.path === b.path ? methods.indexOf(a.method) - methods.indexOf(b.method) : a.path < b.path ? -1 : 1
 
 const introduction =
   'Administer organizations and the agents that they embed in their web applications. Requests and responses are JSON. Success is always status 200, and every error has the same envelope. IDs are UUIDs, and times are UTC in the form `2026-11-15T09:30:00.000Z`.'
