@@ -1,5 +1,5 @@
 import { hasGrant } from './accounts/access/records.ts'
-import { keepCheckingDomains } from './accounts/organization-sign-in/domain-checks.ts'
+import { checkingDomains, checkingPlans } from './accounts/organization-sign-in/domain-checks.ts'
 import { createRuns } from './agent/loop/create-runs.ts'
 import { createModels } from './agent/models/create-models.ts'
 import type { Models } from './agent/models/models.ts'
@@ -7,7 +7,7 @@ import { createPrices } from './agent/models/prices.ts'
 import type { Runs } from './agent/runs/runs.ts'
 import { type AgentSettingsReader, createAgentSettings } from './agent/settings/agent-settings.ts'
 import { createTelemetry } from './agent/telemetry/telemetry.ts'
-import { keepErasing } from './agent/threads/retention.ts'
+import { erasingConversations } from './agent/threads/retention.ts'
 import { createToolbox } from './agent/toolbox/create-toolbox.ts'
 import { type AgUi, createAgUi } from './channels/ag-ui/endpoint.ts'
 import { type AgentSessions, createAgentSessions } from './channels/ag-ui/sessions.ts'
@@ -17,17 +17,18 @@ import { createErasures, type Erasures } from './console/personal-data/erasures.
 import { type CodeSync, createCodeSync } from './content/code-host/sync.ts'
 import { createGithub, type Github } from './content/github/github.ts'
 import type { Service } from './kernel/foundation/service.ts'
+import { createJobs, type Jobs } from './kernel/jobs/jobs.ts'
 import { type AuditVerifier, createAuditVerifier } from './organizations/audit-events/verifier.ts'
 import { createDepartures, type DepartureStep, type Departures } from './organizations/departures/departures.ts'
-import { keepMailingNotices } from './organizations/directories/notices.ts'
+import { mailingNotices } from './organizations/directories/notices.ts'
 import { createMailSender } from './organizations/mail/sender.ts'
-import { keepExpiringInvitations } from './organizations/organizations/invitations.ts'
+import { expiringInvitations } from './organizations/organizations/invitations.ts'
 import { createBilling } from './plans/billing/billing.ts'
 import { type BillingWork, createBillingWork } from './plans/billing/work.ts'
 import { createAnonymousLimits } from './plans/budgets/anonymous.ts'
-import { keepExpiringBudgets } from './plans/budgets/expiry.ts'
+import { expiringBudgets } from './plans/budgets/expiry.ts'
 import type { Billing } from './plans/subscriptions/billing-provider.ts'
-import { createContentsDays, keepExpiring } from './tools/call-records/contents.ts'
+import { createContentsDays, expiringContents } from './tools/call-records/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tools/call-records/recorder.ts'
 import { disconnectUser } from './tools/consent/revocation.ts'
 import { createHub, type Hub } from './tools/hub/hub.ts'
@@ -41,6 +42,7 @@ import { createTickets, type Tickets } from './visitors/tickets/signed-tickets.t
 
 /** The service and all capabilities that keep state between requests. Operations and tools declare which they need. */
 export interface Capabilities extends Service, Billing {
+  jobs: Jobs
   billingWork: BillingWork
   keyLookup: KeyLookup
   identities: Identities
@@ -76,6 +78,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     return each
   }
   keep(service)
+  const jobs = createJobs(service)
   const keyLookup = createKeyLookup(service)
   const identities = createIdentities(service)
   const tickets = createTickets(service)
@@ -107,21 +110,28 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const chat = createChat({ ...service, runs, agentSettings, models })
   const runtime = keep(await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls))
   const auditVerifier = keep(createAuditVerifier(service))
-  keep(keepExpiring(service))
-  keep(keepErasing(service))
-  keep(keepExpiringBudgets(service))
-  keep(keepExpiringInvitations(service))
-  keep(keepMailingNotices(service))
-  keep(createMailSender(service))
-  keep(keepCheckingDomains(service))
   const endRuns: DepartureStep = (_, organizationId, personId) => runs.endAccess(organizationId, personId)
   const departures = keep(createDepartures(service, [endRuns, ...departureSteps]))
   const erasures = keep(createErasures({ ...service, departures, runs }))
   const github = keep(createGithub(service))
   const codeSync = keep(createCodeSync({ ...service, github }))
+  const { mail } = service.config
+  const mailSender = mail && keep(createMailSender(service, mail))
+  keep(
+    jobs.serve([
+      expiringBudgets,
+      expiringInvitations,
+      ...(mailSender ? [mailSender.kind, mailingNotices(service)] : []),
+      checkingDomains(service),
+      checkingPlans(service),
+      expiringContents,
+      erasingConversations,
+    ]),
+  )
   const all = opened.move()
   return {
     ...service,
+    jobs,
     keyLookup,
     identities,
     tickets,

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { issueAccessToken } from '../src/accounts/access/access-tokens.ts'
 import { admitFromOrganization } from '../src/accounts/organization-sign-in/admission.ts'
-import { endLapsedPlans } from '../src/accounts/organization-sign-in/domain-checks.ts'
-import { findWayIn } from '../src/accounts/organization-sign-in/ways-in.ts'
+import { findWayIn, signInPlanCheck } from '../src/accounts/organization-sign-in/ways-in.ts'
 import { insertLocalUser } from '../src/accounts/users/local-accounts.ts'
 import { signIn, type User } from '../src/accounts/users/users.ts'
 import { addMember } from '../src/console/operator/accounts.ts'
@@ -18,7 +17,7 @@ import {
   type signOnEnds,
   titleOf,
 } from './access-matrix.ts'
-import { startTestService, type TestService } from './harness.ts'
+import { runJob, startTestService, type TestService } from './harness.ts'
 import { proveDomains, type ScimClient, scimClient } from './scim.ts'
 
 type Way = (typeof peopleWays)[number]
@@ -229,7 +228,7 @@ const ends: Record<End, (organization: Organization, user: User) => Promise<unkn
   },
   async 'the end of single sign-on in the plan'({ id }) {
     await app.service.database.asOrg(id, (sql) => sql`update organizations set plan_id = 'free'`)
-    return endLapsedPlans(app.service)
+    return runJob(app, id, signInPlanCheck)
   },
 }
 

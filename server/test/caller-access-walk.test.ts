@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { issueAccessToken } from '../src/accounts/access/access-tokens.ts'
-import { endLapsedPlans } from '../src/accounts/organization-sign-in/domain-checks.ts'
-import { issuerOfUsers } from '../src/accounts/organization-sign-in/ways-in.ts'
+import { issuerOfUsers, signInPlanCheck } from '../src/accounts/organization-sign-in/ways-in.ts'
 import { createPasswordLink } from '../src/accounts/sign-in/password-pages.ts'
 import { addLocalUser, findLocalAccount, type LocalAccount } from '../src/accounts/users/local-accounts.ts'
 import { hashPassword } from '../src/accounts/users/passwords.ts'
@@ -13,6 +12,7 @@ import { foundOrganization } from '../src/organizations/organizations/organizati
 import { accessTables, type callerEnds, type callerWays, cellsOf, titleOf } from './access-matrix.ts'
 import { Authenticator } from './authenticator.ts'
 import { Browser } from './browser.ts'
+import { runJob } from './harness.ts'
 import { type HttpService, startHttpService } from './http-server.ts'
 import { begin, exchange } from './oauth-client.ts'
 import { startTestProvider, type TestProvider } from './oidc-provider.ts'
@@ -180,7 +180,7 @@ const ends: Record<End, (place: Place, access: Access) => Promise<unknown>> = {
   },
   async 'the end of single sign-on in the plan'({ id }) {
     await app.service.database.asOrg(id, (sql) => sql`update organizations set plan_id = 'free'`)
-    return endLapsedPlans(app.service)
+    return runJob(app, id, signInPlanCheck)
   },
   'deletion of the service account': ({ request }, { account }) => request('DELETE', `/service-accounts/${account}`),
   'a new key': ({ request }, { account }) =>

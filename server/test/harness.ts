@@ -18,6 +18,7 @@ import { type Config, readConfig } from '../src/kernel/config/config.ts'
 import type { Operation } from '../src/kernel/foundation/operation.ts'
 import { createService } from '../src/kernel/foundation/service.ts'
 import { resources } from '../src/kernel/http/protected-resources.ts'
+import { requestJob } from '../src/kernel/jobs/requests.ts'
 import { beginning, type Repeated } from '../src/kernel/lib/clock.ts'
 import { createLog } from '../src/kernel/lib/log.ts'
 import { openStores, type Stores } from '../src/kernel/stores/stores.ts'
@@ -225,6 +226,12 @@ export async function useTestService(env?: Record<string, string>): Promise<Test
 export async function doOnce(repeated: Repeated): Promise<void> {
   await repeated.now()
   await repeated.close()
+}
+
+/** Runs a job of an organization right now, and waits for it. */
+export async function runJob(app: TestService, organizationId: string, kind: string, key = ''): Promise<void> {
+  await app.service.database.asOrg(organizationId, (sql) => requestJob(sql, kind, { key }))
+  await app.service.jobs.run({ organizationId, kind, key })
 }
 
 /** Checks every response against its contract, regardless of what the test checks. Additional fields fail. */

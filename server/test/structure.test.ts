@@ -8,7 +8,7 @@ import { files, floorsOf, importsOf, isTestCode, readRooms, textOf, type Wing, w
  */
 
 /** The folders of `kernel`, from the bottom up: each imports only those before it. */
-const ground = ['lib', 'net', 'config', 'stores', 'foundation', 'http', 'untrusted']
+const ground = ['lib', 'net', 'config', 'stores', 'foundation', 'jobs', 'http', 'untrusted']
 
 test('the program imports no tests and no samples', () => {
   const isFromTests = (target: string) => isTestCode(target) || target.startsWith('../test/')
@@ -46,7 +46,7 @@ test('the folders of the kernel import each other in order', () => {
 
 /** Which wing's rows a table has. */
 const tablesOf: Record<Wing, readonly string[]> = {
-  kernel: ['audit_chains', 'audit_events', 'audit_keys', 'refusals', 'unallowed_origins'],
+  kernel: ['audit_chains', 'audit_events', 'audit_keys', 'jobs', 'refusals', 'unallowed_origins'],
   plans: [
     ...['billing_deliveries', 'billing_work', 'budget_periods', 'budgets', 'end_user_budgets', 'subscriptions'],
     ...['unreported_usage', 'usage_end_user_spans', 'usage_end_users', 'usage_events', 'usage_model_days'],

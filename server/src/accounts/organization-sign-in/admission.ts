@@ -14,7 +14,7 @@ import { isEmailVerified } from '../../visitors/identity-provider/verified-email
 import type { Admission } from '../sign-in/external.ts'
 import { recordSignIn } from '../sign-in/sign-in-audit.ts'
 import { type Identity, readIdentity, saveUser, type User } from '../users/users.ts'
-import { emailDomain, issuerOfUsers, type WayIn } from './ways-in.ts'
+import { emailDomain, issuerOfUsers, openProvider, type WayIn } from './ways-in.ts'
 
 /** OpenID Connect Core, section 2. */
 const longestSubject = 255
@@ -90,7 +90,7 @@ async function enter(
 
   const joins = provider.joins_on_first_sign_in && !isExpected && (await mayJoin(sql, identity))
   if (!isExpected && !joins) return noPlace(organization.name, identity.email)
-  await sql`update sign_in_providers set is_open = true where not is_open`
+  await openProvider(sql)
   const { user } = await saveUser(sql, identity)
   if (joins) await join(sql, plans, organization.id, user)
   return user

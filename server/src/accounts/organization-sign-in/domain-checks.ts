@@ -1,11 +1,12 @@
 import type { Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { keepDoing, type Repeated } from '../../kernel/lib/clock.ts'
+import { againAt, type Job, type JobKind } from '../../kernel/jobs/jobs.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { missingFeature } from '../../plans/plans/plans.ts'
 import type * as contract from './contract.ts'
-import { announceEnded, endClosedWays, plansWithSignIn } from './ways-in.ts'
+import { announceEnded, checkPlanEverySeconds, endClosedWays, signInPlanCheck } from './ways-in.ts'
 
 export interface DomainRow {
   id: string
@@ -62,15 +63,12 @@ const keptDays = 7
  * Checks a verified domain again. If its record has been missing for a week, the domain is no longer verified, and the
  * sessions of its users end.
  */
-async function recheckDomain(
-  service: Pick<Service, 'activity' | 'changes' | 'config' | 'database' | 'textRecords'>,
-  { organization_id: organizationId, ...row }: Pick<DomainRow, 'domain' | 'token'> & { organization_id: string },
-): Promise<void> {
-  const { domain, token } = row
-  const check = await checkDomain(service, row)
+async function recheckDomain(service: CheckParts, job: Job, { domain, token }: DomainRow): Promise<void> {
+  const { organizationId } = job
+  const check = await checkDomain(service, { domain, token })
   const problem = check.is === 'found' ? null : check.problem
   const trail = { organizationId, actor: 'domain check' }
-  const ended = await service.database.asOrg(organizationId, async (sql) => {
+  const ended = await job.transaction(async (sql) => {
     const [saved] = await sql<{ is_lost: boolean }>`
       update sign_in_domains
       set checked_at = now(), problem = ${problem},
@@ -145,47 +143,52 @@ export async function releaseLostDomain(
     })
 }
 
-const repeatMs = 60_000
-const domainsAtOnce = 20
+export const domainCheck = 'domain_check'
+const checkEverySeconds = 24 * 60 * 60
 
-/** Checks every verified domain once a day, and ends the sessions of organizations whose plan no longer includes them. */
-export function keepCheckingDomains(
-  service: Pick<Service, 'activity' | 'changes' | 'config' | 'database' | 'log' | 'textRecords'>,
-  everyMs = repeatMs,
-): Repeated {
-  const { log } = service
-  const run = async () => {
-    await checkDueDomains(service).catch((error) => log.warn({ err: error }, 'Could not check email domains; retrying'))
-    await endLapsedPlans(service).catch((error) => log.warn({ err: error }, 'Could not end sessions; retrying'))
-  }
-  return keepDoing(run, everyMs)
+/** Has a domain checked once a day, from the transaction that verifies it. */
+export const requestCheck = (sql: Sql, id: string) =>
+  requestJob(sql, domainCheck, { key: id, due: { inSeconds: checkEverySeconds } })
+
+type CheckParts = Pick<Service, 'activity' | 'changes' | 'config' | 'database' | 'textRecords'>
+
+/** Checks a verified domain once a day. */
+export const checkingDomains = (service: CheckParts): JobKind => ({
+  name: domainCheck,
+  atOnce: 4,
+  longestMs: 5 * 60_000,
+  async run(job) {
+    const row = await job.transaction((sql) => readVerified(sql, job.key))
+    if (row?.is_due) await recheckDomain(service, job, row)
+    return job.settle(async (sql) => againAt((await readVerified(sql, job.key))?.next_at))
+  },
+})
+
+async function readVerified(sql: Sql, id: string) {
+  const [row] = await sql<DomainRow & { is_due: boolean; next_at: string }>`
+    select id, domain, token, verified_at, checked_at, missing_since, problem, next_at, next_at <= now() as is_due
+    from sign_in_domains, make_interval(secs => ${checkEverySeconds}) as every,
+         lateral (select coalesce(checked_at, verified_at) + every as next_at) as next
+    where id = ${id} and verified_at is not null`
+  return row
 }
 
-export async function checkDueDomains(service: Parameters<typeof keepCheckingDomains>[0]): Promise<void> {
-  const due = await service.database.asDomainChecker(
-    (sql) => sql<Parameters<typeof recheckDomain>[1]>`
-      select organization_id, domain, token from sign_in_domains
-      where verified_at is not null and checked_at < now() - interval '1 day' order by checked_at limit ${domainsAtOnce}`,
-  )
-  for (const domain of due) await recheckDomain(service, domain)
-}
-
-export async function endLapsedPlans({
-  changes,
-  config,
-  database,
-}: Pick<Service, 'changes' | 'config' | 'database'>): Promise<void> {
-  const open = await database.asDomainChecker(
-    (sql) => sql<{ organization_id: string; plan_id: string }>`
-      select p.organization_id, o.plan_id from sign_in_providers p join organizations o on o.id = p.organization_id
-      where p.is_open`,
-  )
-  const including = plansWithSignIn(config)
-  for (const { organization_id: organizationId } of open.filter(({ plan_id }) => !including.includes(plan_id))) {
-    const ended = await database.asOrg(organizationId, async (sql) => {
-      if ((await missingFeature(config.plans, sql, 'sso')) === null) return []
-      return endClosedWays(sql, config.plans, { organizationId, actor: 'plan' })
+/** Ends the sessions of an organization's users when its plan no longer includes signing in at its own provider. */
+export const checkingPlans = ({ changes, config }: Pick<Service, 'changes' | 'config'>): JobKind => ({
+  name: signInPlanCheck,
+  atOnce: 2,
+  async run(job) {
+    const { organizationId } = job
+    let ended: string[] = []
+    const outcome = await job.settle(async (sql) => {
+      const [open] = await sql`select from sign_in_providers where is_open`
+      if (!open) return 'done'
+      if ((await missingFeature(config.plans, sql, 'sso')) === null)
+        return { again: { inSeconds: checkPlanEverySeconds } }
+      ended = await endClosedWays(sql, config.plans, { organizationId, actor: 'plan' })
+      return 'done'
     })
     announceEnded({ changes }, ended)
-  }
-}
+    return outcome
+  },
+})

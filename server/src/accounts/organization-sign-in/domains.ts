@@ -7,9 +7,16 @@ import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
 import { requireFeature } from '../../plans/plans/plans.ts'
 import type * as contract from './contract.ts'
-import { checkDomain, type DomainRow, describeDomain, releaseLostDomain, selectDomains } from './domain-checks.ts'
+import {
+  checkDomain,
+  type DomainRow,
+  describeDomain,
+  releaseLostDomain,
+  requestCheck,
+  selectDomains,
+} from './domain-checks.ts'
 import { describeOrganizationSignIn } from './provider.ts'
-import { announceEnded, endClosedWays } from './ways-in.ts'
+import { announceEnded, endClosedWays, openProvider } from './ways-in.ts'
 
 type SignInDomain = Output<typeof contract.verifySignInDomain>
 
@@ -65,7 +72,8 @@ export async function verifySignInDomain(
         where id = ${id}`
       const row = await readDomain(sql, id)
       if (before.verified_at === null && row.verified_at !== null) {
-        await sql`update sign_in_providers set is_open = true`
+        await openProvider(sql)
+        await requestCheck(sql, id)
         await recordAudit(sql, trailOf(caller), 'sign_in_domain.verified', id, { domain: row.domain })
       }
       return describeDomain(row)

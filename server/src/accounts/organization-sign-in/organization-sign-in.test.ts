@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type DnsServer, startDnsServer } from '../../../test/dns-server.ts'
-import { startTestService, type TestService } from '../../../test/harness.ts'
+import { runJob, startTestService, type TestService } from '../../../test/harness.ts'
 import { startTestProvider, type TestProvider } from '../../../test/oidc-provider.ts'
 import { connectDirectory } from '../../../test/scim.ts'
 import { acceptInvitation, listMyInvitations } from '../../organizations/organizations/invitations.ts'
 import { takeHandoff } from '../sign-in/sign-in.ts'
-import { checkDueDomains, endLapsedPlans } from './domain-checks.ts'
+import { domainCheck } from './domain-checks.ts'
 import { organizationSignInPath } from './pages.ts'
-import { findOrganizationByEmail, hasWaysIn } from './ways-in.ts'
+import { findOrganizationByEmail, hasWaysIn, signInPlanCheck } from './ways-in.ts'
 
 const returnTo = '/oauth/interaction/one'
 const ann = { sub: 'ann', email: 'Ann@Acme.Example', name: 'Ann' }
@@ -421,10 +421,10 @@ describe('the way in, and the sessions that came through it, end', () => {
 
   test('when the plan no longer includes it', async () => {
     await app.service.database.asOrg(demo, (sql) => sql`update organizations set plan_id = 'free'`)
-    await endLapsedPlans(app.service)
+    await runJob(app, demo, signInPlanCheck)
     await expectEnd()
     expect(await hasWaysIn(app.service), 'the sign-in page no longer asks').toBe(false)
-    await endLapsedPlans(app.service)
+    await runJob(app, demo, signInPlanCheck)
     expect((await readUser())?.session_generation, 'once').toBe(1)
   })
 
@@ -443,13 +443,13 @@ describe('the way in, and the sessions that came through it, end', () => {
   test('when the record has been missing for a week, with a line in the diagnostics', async () => {
     dns.records.clear()
     await age('checked_at', 2)
-    await checkDueDomains(app.service)
+    await runJob(app, demo, domainCheck, domainId)
     expect((await request('GET')).body).toMatchObject({ is_active: true, domains: [{ status: 'missing' }] })
     await age('missing_since', 8)
-    await checkDueDomains(app.service)
+    await runJob(app, demo, domainCheck, domainId)
     expect((await readUser())?.session_generation, 'checked once a day').toBe(0)
     await age('checked_at', 2)
-    await checkDueDomains(app.service)
+    await runJob(app, demo, domainCheck, domainId)
     await expectEnd()
     await app.service.activity.flush()
     const { body } = await app.request('GET', '/diagnostics/refusals?surface=sign_in', { token })
@@ -460,11 +460,11 @@ describe('the way in, and the sessions that came through it, end', () => {
     await age('checked_at', 2)
     await age('missing_since', 8)
     dns.isBroken = true
-    await checkDueDomains(app.service)
+    await runJob(app, demo, domainCheck, domainId)
     expect(await readUser()).toMatchObject({ session_generation: 0 })
     dns.isBroken = false
     await age('checked_at', 2)
-    await checkDueDomains(app.service)
+    await runJob(app, demo, domainCheck, domainId)
     expect((await request('GET')).body).toMatchObject({ is_active: true, domains: [{ status: 'verified' }] })
   })
 

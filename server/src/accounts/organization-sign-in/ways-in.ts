@@ -1,4 +1,5 @@
 import type { Service } from '../../kernel/foundation/service.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { recordAudit, type Trail } from '../../kernel/stores/audit/audit.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
@@ -25,7 +26,7 @@ export function emailDomain(email: string): string | null {
 }
 
 /** The plans that include sign-in at an organization's own provider. */
-export const plansWithSignIn = ({ plans }: Service['config']): string[] =>
+const plansWithSignIn = ({ plans }: Service['config']): string[] =>
   plans.filter(({ features }) => features.sso).map(({ id }) => id)
 
 /** Whether any organization has a way in, so that the sign-in page has to ask for an address. */
@@ -65,6 +66,15 @@ export async function findWayIn(service: Service, organizationId: string): Promi
   })
 }
 
+export const signInPlanCheck = 'sign_in_plan_check'
+export const checkPlanEverySeconds = 60
+
+/** Marks the organization's provider as one that users have a way in through, for as long as the plan includes it. */
+export async function openProvider(sql: Sql): Promise<void> {
+  const [opened] = await sql`update sign_in_providers set is_open = true where not is_open returning true`
+  if (opened) await requestJob(sql, signInPlanCheck, { due: { inSeconds: checkPlanEverySeconds } })
+}
+
 /**
  * Ends the sessions of users who can no longer sign in at the organization's provider, and no longer trusts their
  * addresses. Call it in the transaction of every change that can close a way in, and `announceEnded` after the commit.
@@ -77,7 +87,8 @@ export async function endClosedWays(sql: Sql, plans: Service['config']['plans'],
   const verified = await sql<{ domain: string }>`select domain from sign_in_domains where verified_at is not null`
   const domains = isIncluded ? verified.map(({ domain }) => domain) : []
   const issuer = issuerOfUsers(organizationId, provider?.issuer ?? '')
-  await sql`update sign_in_providers set is_open = ${domains.length > 0}`
+  if (domains.length > 0) await openProvider(sql)
+  else await sql`update sign_in_providers set is_open = false`
   const ended = await endUsersOf(sql, organizationId, { issuer, domains })
   if (ended.length > 0) {
     const data = { users: ended.length }

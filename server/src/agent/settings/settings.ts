@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { invalid } from '../../kernel/lib/errors.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
@@ -208,14 +209,19 @@ export async function areContentsVisible(sql: Sql): Promise<boolean> {
   return saved?.are_contents_visible ?? defaults.are_contents_visible
 }
 
+export const conversationErasure = 'conversation_erasure'
+export const eraseEverySeconds = 10 * 60
+
 async function saveSettings(sql: Sql, settings: Settings): Promise<string> {
   const { name, greeting, starter_prompts, instructions, models, model_keys_sealed } = settings
   const { tool_policies, origin_groups, anonymous, are_contents_visible, retention_days } = settings
   if (retention_days === null) await sql`delete from conversation_retention`
-  else
+  else {
     await sql`
       insert into conversation_retention (organization_id, days) values (current_organization(), ${retention_days})
       on conflict (organization_id) do update set days = excluded.days`
+    await requestJob(sql, conversationErasure, { due: { inSeconds: eraseEverySeconds } })
+  }
   const [row] = await sql<{ updated_at: string }>`
     insert into agent_settings
       (organization_id, name, greeting, starter_prompts, instructions, models, model_keys_sealed,

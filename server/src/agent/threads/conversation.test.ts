@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { type AgentShop, startAgentShop } from '../../../test/agent-shop.ts'
 import { openChat } from '../../../test/chat.ts'
-import { doOnce } from '../../../test/harness.ts'
+import { runJob } from '../../../test/harness.ts'
 import type { Script } from '../../../test/scripted-model.ts'
 import { member } from '../../../test/shop.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { keepErasing } from './retention.ts'
+import { conversationErasure } from '../settings/settings.ts'
 
 /** Conversations that the agent really had, as administrators see them. */
 
@@ -99,7 +99,7 @@ test('a user can go on with a conversation whose beginning was erased', async ()
   await chat.rest(await chat.say('canary'), 'succeeded')
   await asDemo((sql) => sql`update runs set ended_at = now() - interval '2 days' where thread_id = ${chat.thread}`)
   await configure({ retention_days: 1 })
-  await doOnce(keepErasing(shop.service))
+  await runJob(shop, await shop.organization('demo'), conversationErasure)
   expect((await read(`/threads/${chat.thread}/messages`)).messages).toEqual([])
   await chat.rest(await chat.say('Still there?'), 'succeeded')
   expect(JSON.stringify(shop.model.requests.at(-1))).not.toContain('canary')

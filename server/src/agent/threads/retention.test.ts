@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { addExchange, addMessage, addRun, startThread } from '../../../test/conversation-rows.ts'
-import { doOnce, startTestService, type TestService } from '../../../test/harness.ts'
+import { runJob, startTestService, type TestService } from '../../../test/harness.ts'
 import { addEndUser, usageRecord } from '../../../test/usage-records.ts'
-import type { Database, Sql } from '../../kernel/stores/database.ts'
+import type { Sql } from '../../kernel/stores/database.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
+import { conversationErasure } from '../settings/settings.ts'
 import { saveFeedback } from './feedback.ts'
-import { keepErasing } from './retention.ts'
 import { countMessage } from './threads.ts'
 
 let app: TestService
@@ -22,7 +22,7 @@ beforeEach(() => asDemo((sql) => sql`delete from threads`))
 const asDemo = <T>(work: (sql: Sql) => Promise<T>) => app.service.database.asOrg(demo, work)
 const keepFor = (retention_days: number | null) =>
   app.request('PATCH', '/agent/config', { token, body: { retention_days } })
-const erase = () => doOnce(keepErasing(app.service))
+const erase = () => runJob(app, demo, conversationErasure)
 const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 60 * 60 * 1000).toISOString()
 
 const start = (endUserId: string | null = null) => asDemo((sql) => startThread(sql, { endUserId, siteId: null }))
@@ -174,48 +174,6 @@ test('a thread in use is skipped and erased the next time', async () => {
   })
   await erase()
   expect(await countRows()).toEqual(each(0))
-})
-
-test('a failure is logged, the other organizations are not affected, and it is tried again', async () => {
-  const other = await app.organization('other')
-  const admin = await app.tokenFor('admin@other.test', 'other')
-  await app.request('PATCH', '/agent/config', { token: admin, body: { retention_days: 1 } })
-  const id = await start()
-  await addFull(id, daysAgo(9))
-  await keepFor(1)
-  let failures = 1
-  const { database, log } = app.service
-  const asOrg: Database['asOrg'] = (organizationId, work) => {
-    if (organizationId === other && failures > 0) {
-      failures -= 1
-      throw new Error('This fails once')
-    }
-    return database.asOrg(organizationId, work)
-  }
-  const eraser = keepErasing({ database: { ...database, asOrg }, log }, 20)
-  await vi.waitFor(async () => expect(await countRows()).toEqual(each(0)))
-  await vi.waitFor(() => expect(app.logged()).toContain('This fails once'))
-  await eraser.close()
-})
-
-test('the task only sees for how long organizations keep conversations', async () => {
-  const id = await start()
-  await addFull(id, daysAgo(9))
-  await keepFor(7)
-  const { database } = app.service
-  const limits = await database.asEraser(
-    (sql) => sql`select days from conversation_retention where organization_id = ${demo}`,
-  )
-  expect(limits).toEqual([{ days: 7 }])
-  for (const read of [
-    (sql: Sql) => sql`select from runs`,
-    (sql: Sql) => sql`select from messages`,
-    (sql: Sql) => sql`select from threads`,
-    (sql: Sql) => sql`select from agent_settings`,
-    (sql: Sql) => sql`select from organizations`,
-  ])
-    expect(await database.asEraser(read)).toEqual([])
-  expect(await database.asService((sql) => sql`select from conversation_retention`)).toEqual([])
 })
 
 test('erasing an end user erases their conversations and feedback, even with a run in progress', async () => {

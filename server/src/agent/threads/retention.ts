@@ -1,34 +1,27 @@
-import type { Service } from '../../kernel/foundation/service.ts'
-import { keepDoing } from '../../kernel/lib/clock.ts'
-import type { Database, Sql } from '../../kernel/stores/database.ts'
+import type { JobKind } from '../../kernel/jobs/jobs.ts'
+import type { Sql } from '../../kernel/stores/database.ts'
+import { conversationErasure, eraseEverySeconds } from '../settings/settings.ts'
 
-const eraseEveryMs = 10 * 60_000
 const rowsAtOnce = 500
 
 /**
  * Erases conversations that are older than their organization keeps them, regularly. With a run go its messages, steps
  * and calls. The thread stays with its counts, and so does the usage.
  */
-export function keepErasing({ database, log }: Pick<Service, 'database' | 'log'>, everyMs = eraseEveryMs) {
-  async function erase(): Promise<void> {
-    const limited = await database.asEraser(
-      (sql) => sql<{ organization_id: string }>`select organization_id from conversation_retention`,
-    )
-    for (const { organization_id } of limited) {
-      await eraseOld(database, organization_id).catch((error) =>
-        log.warn({ err: error, organization_id }, 'Could not erase an organization’s old conversations; retrying'),
-      )
+export const erasingConversations: JobKind = {
+  name: conversationErasure,
+  atOnce: 2,
+  longestMs: 60 * 60_000,
+  async run(job) {
+    // In batches, because there may be many rows.
+    for (const eraseSome of [eraseRuns, eraseUnanswered, eraseComments]) {
+      while (await job.transaction(eraseSome)) job.signal.throwIfAborted()
     }
-  }
-  const run = () => erase().catch((error) => log.warn({ err: error }, 'Could not erase old conversations; retrying'))
-  return keepDoing(run, everyMs)
-}
-
-async function eraseOld({ asOrg }: Database, organizationId: string): Promise<void> {
-  // In batches, because there may be many rows.
-  for (const eraseSome of [eraseRuns, eraseUnanswered, eraseComments]) {
-    while (await asOrg(organizationId, eraseSome));
-  }
+    return job.settle(async (sql) => {
+      const limit = await findLimit(sql)
+      return limit === undefined ? 'done' : { again: { inSeconds: eraseEverySeconds } }
+    })
+  },
 }
 
 /** The time before which everything is erased. Undefined if the organization keeps everything. */

@@ -72,7 +72,7 @@ describe('a transaction sees', () => {
     ['no rows without an organization', () => database.asOrg('', visible), () => []],
     ['no rows as the service', () => database.asService(visible), () => []],
     ['no rows except departures as the finisher', () => database.asFinisher(visible), () => []],
-    ['no rows except expired contents as the expirer', () => database.asExpirer(visible), () => []],
+    ['no rows except jobs as the worker', () => database.asWorker(visible), () => []],
     ['no rows except due syncs as the syncer', () => database.asSyncer(visible), () => []],
     ['no rows as an unknown user', () => database.asUser(newId(), visible), () => []],
     ['no rows as an address without an invitation', () => database.asInvitee('nobody@example.com', visible), () => []],

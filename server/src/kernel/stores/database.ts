@@ -14,6 +14,8 @@ export interface Sql {
   <Row = Record<string, unknown>>(strings: TemplateStringsArray, ...values: unknown[]): Promise<Row[]>
   /** Authenticates the audit rows of the transaction. */
   readonly auditKey: DerivedKey
+  /** Tells this node's worker about new jobs once the transaction has committed. Other nodes find them by polling. */
+  wakeWorker?(): void
 }
 
 export interface Transaction extends Sql {
@@ -36,18 +38,12 @@ export interface Database {
   asUser<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the closed memberships of one user. */
   asReturning<T>(userId: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the members who haven't been told yet how to leave, and no other tenant rows. */
-  asNotifier<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the invitations to one verified email address. */
   asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the publishable key or the service account with the given hash. */
   asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the unfinished departures of all organizations, and no other tenant rows. */
   asFinisher<T>(work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the expired contents of all organizations' tool calls, and no other tenant rows. */
-  asExpirer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees for how long each organization keeps conversations, and no other tenant rows. */
-  asEraser<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the abandoned runs of all organizations, and no other tenant rows. */
   asKeeper<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees what is to be done at the billing provider for all organizations, and their seats. */
@@ -63,6 +59,10 @@ export interface Database {
   asAuditor<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees all organizations' sign-in providers and domains, and no other tenant rows. */
   asDomainChecker<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees the jobs of all organizations, and no other tenant rows. */
+  asWorker<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** Calls the listener after each transaction that has requested jobs. */
+  onJobs(listener: () => void): void
   /** A transaction that sees no tenant rows, for tables that belong to no organization, such as users. */
   asService<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** Fails if PostgreSQL doesn't respond. Has a connection of its own, so it doesn't wait for transactions. */
@@ -132,6 +132,7 @@ export function openDatabase({
   // Without a listener, an idle connection that dies would crash the process.
   for (const each of [pool, probe]) each.on('error', (error) => onIdleError?.(error))
 
+  const jobListeners: (() => void)[] = []
   // Counts ticks instead of time, so that a process that was itself suspended or blocked doesn't blame PostgreSQL.
   let tick = 0
   const watched = new Map<pg.PoolClient, Watched>()
@@ -214,7 +215,11 @@ export function openDatabase({
       committing.catch(ignore)
       return committing
     }
-    const sql: Transaction = Object.assign(run, { auditKey, commit: () => void commit() })
+    let hasJobs = false
+    const wakeWorker = () => {
+      hasJobs = true
+    }
+    const sql: Transaction = Object.assign(run, { auditKey, wakeWorker, commit: () => void commit() })
 
     try {
       // Not awaited, so that both travel with the first statement.
@@ -236,6 +241,7 @@ export function openDatabase({
         if (isOverload(failure)) throw failure
         throw new Error('The transaction was rolled back by an earlier error', { cause: failure })
       }
+      if (hasJobs) for (const listener of jobListeners) listener()
       return outcome
     } catch (caught) {
       // If `work` waited for a later statement first, the error of the statement that failed is the one that helps.
@@ -260,18 +266,17 @@ export function openDatabase({
     asHolder: ({ organization_id, end_user }, work) => (end_user ? asOrg : asVisitor)(organization_id, work),
     asUser: (userId, work) => transaction(userId, 'inlay.user_id', userId, work),
     asReturning: (userId, work) => transaction(userId, 'inlay.returning_user', userId, work),
-    asNotifier: (work) => transaction('notices', 'inlay.task', 'notices', work),
     asInvitee: (email, work) => transaction('invitees', 'inlay.invited_email', email, work),
     asKeyHolder: (keyHash, work) => transaction('keys', 'inlay.key_hash', keyHash, work),
     asFinisher: (work) => transaction('departures', 'inlay.task', 'departures', work),
-    asExpirer: (work) => transaction('expiry', 'inlay.task', 'expiry', work),
-    asEraser: (work) => transaction('retention', 'inlay.task', 'retention', work),
     asKeeper: (work) => transaction('runs', 'inlay.task', 'runs', work),
     asBiller: (work) => transaction('billing', 'inlay.task', 'billing', work),
     asSyncer: (work) => transaction('code_sync', 'inlay.task', 'code_sync', work),
     asEmailDomain: (domain, work) => transaction('domains', 'inlay.email_domain', domain, work),
     asAuditor: (work) => transaction('audit', 'inlay.task', 'audit', work),
     asDomainChecker: (work) => transaction('sign_in', 'inlay.task', 'sign_in', work),
+    asWorker: (work) => transaction('jobs', 'inlay.task', 'jobs', work),
+    onJobs: (listener) => void jobListeners.push(listener),
     asService: (work) => transaction('service', 'inlay.organization_id', '', work),
     async ping() {
       const client = await connect(probe)

@@ -3,6 +3,7 @@ import { newId } from '../../kernel/lib/ids.ts'
 import type { Trail } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { dropMailAbout } from '../mail/outbox.ts'
+import { requestExpiry } from '../organizations/invitation-links.ts'
 
 export interface Invited {
   id: string
@@ -44,6 +45,7 @@ export async function inviteUsers(
                then 'admin' else 'member' end,
         expires_at = greatest(invitations.expires_at, excluded.expires_at)
     returning id, email, role, xmax = 0 as is_new`
+  await requestExpiry(sql)
   return rows.filter(({ is_new }) => is_new).map(({ id, email, role }) => ({ id, email, role }))
 }
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { doOnce, startTestService, type TestService } from '../../../test/harness.ts'
+import { runJob, startTestService, type TestService } from '../../../test/harness.ts'
 import { connectDirectory, proveDomains, type ScimClient } from '../../../test/scim.ts'
 import { type SmtpServer, startSmtp } from '../../../test/smtp.ts'
 import { issueAccessToken } from '../../accounts/access/access-tokens.ts'
 import { signIn } from '../../accounts/users/users.ts'
 import { resources } from '../../kernel/http/protected-resources.ts'
-import { keepMailingNotices } from './notices.ts'
+import { membershipNotices } from './notices.ts'
 
 let app: TestService
 let smtp: SmtpServer
@@ -295,7 +295,7 @@ test('members whom a directory added without asking get one mail that says how t
   const ann = await addAccount(newEmail('acme.example'))
   await enlist(ann.email)
   await app.service.database.asOrg(demo, (sql) => sql`update members set notice_due = true where user_id = ${ann.id}`)
-  for (let n = 0; n < 2; n += 1) await doOnce(keepMailingNotices(app.service))
+  for (let n = 0; n < 2; n += 1) await runJob(app, demo, membershipNotices)
   const mail = await smtp.mailTo(ann.email)
   expect(mail.text).toContain('leave the organization')
   const due = await app.service.database.asOrg(demo, (sql) => sql`select from members where notice_due`)

@@ -1,4 +1,5 @@
 import type { Service } from '../../kernel/foundation/service.ts'
+import { requestOwnJob } from '../../kernel/jobs/requests.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
 import { canonicalEmail } from '../../kernel/net/email-addresses.ts'
@@ -14,6 +15,8 @@ export interface Mail {
 /** Where a mail's contents are stored, for their encryption. */
 export const placeOf = (id: string): string => `mail_outbox.message_sealed:${id}`
 
+export const mailJob = 'mail'
+
 /** Sends a mail in the background if the transaction commits. Only call it where the operator has set up mail. */
 export async function queueMail(
   sql: Sql,
@@ -26,6 +29,7 @@ export async function queueMail(
     insert into mail_outbox (id, message_sealed, invitation_id, expires_at)
     values (${id}, ${secrets.seal(JSON.stringify(mail), placeOf(id))}, ${invitationId ?? null},
             now() + ${withinSeconds} * interval '1 second')`
+  await requestOwnJob(sql, mailJob, id)
 }
 
 /** For an invitation that was withdrawn or answered, or has a new link. */

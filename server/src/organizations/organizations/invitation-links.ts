@@ -1,4 +1,5 @@
 import type { Service } from '../../kernel/foundation/service.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { randomText } from '../../kernel/lib/ids.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
@@ -6,6 +7,12 @@ import { writeInvitation } from '../mail/messages.ts'
 import { isMailLeft, queueMail } from '../mail/outbox.ts'
 
 export const lifetimeDays = 7
+
+export const invitationExpiry = 'invitation_expiry'
+
+/** Expires an invitation that the transaction has created or renewed. */
+export const requestExpiry = (sql: Sql) =>
+  requestJob(sql, invitationExpiry, { due: { inSeconds: lifetimeDays * 24 * 60 * 60 } })
 const mailedWithinSeconds = 24 * 60 * 60
 /** Per day. Beyond these, the administrator sends the link. */
 const mostMailed = { toAddress: 5, ofOrganization: 200 }

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Browser } from '../../../test/browser.ts'
-import { doOnce, type Email, startTestService, type TestService, useTestService } from '../../../test/harness.ts'
+import { type Email, runJob, startTestService, type TestService, useTestService } from '../../../test/harness.ts'
 import { type HttpService, startHttpService } from '../../../test/http-server.ts'
 import { newId } from '../../kernel/lib/ids.ts'
-import { keepExpiringInvitations } from './invitations.ts'
+import { invitationExpiry } from './invitation-links.ts'
 
 const invitee = 'nobody@demo.test'
 
@@ -141,7 +141,7 @@ describe('an invitation', () => {
     expect((await actions())[0]).toEqual(['inlay', 'invitation.expired', { email: invitee }])
 
     await expire(again.id)
-    await doOnce(keepExpiringInvitations(app.service))
+    await runJob(app, demo, invitationExpiry)
     expect(await app.service.database.asOrg(demo, (sql) => sql`select from invitations`)).toEqual([])
   })
 

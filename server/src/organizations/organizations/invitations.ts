@@ -2,7 +2,7 @@ import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Role } from '../../kernel/foundation/shapes.ts'
-import { keepDoing, type Repeated } from '../../kernel/lib/clock.ts'
+import { againAt, type JobKind } from '../../kernel/jobs/jobs.ts'
 import { accessDenied, duplicate, notFound } from '../../kernel/lib/errors.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
@@ -13,7 +13,15 @@ import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import { dropMailAbout } from '../mail/outbox.ts'
 import type * as contract from './contract.ts'
 import { forgetFormerMember, recordFormerMembers } from './former-members.ts'
-import { invitationsPage, lifetimeDays, mayMail, newLink, queueInvitation } from './invitation-links.ts'
+import {
+  invitationExpiry,
+  invitationsPage,
+  lifetimeDays,
+  mayMail,
+  newLink,
+  queueInvitation,
+  requestExpiry,
+} from './invitation-links.ts'
 import { lockMembers } from './members.ts'
 
 type Invitation = Output<typeof contract.createInvitation>
@@ -107,6 +115,7 @@ async function issueLinks(
     returning id, email, role, invited_by, ${shown.url}::text as url, mailed_link_hash is not null as mailed,
               created_at, expires_at`
   if (!invitation) throw notFound('invitation', id)
+  await requestExpiry(sql)
   if (isMailed) {
     const { name: organization } = caller.organization
     await queueInvitation(service, sql, { id, email, url: mailed.url, organization, invitedBy: caller.actor })
@@ -152,24 +161,17 @@ async function deleteExpired(sql: Sql, organizationId: string, email?: string): 
   for (const { id, email } of gone) await recordAudit(sql, trail, 'invitation.expired', id, { email })
 }
 
-const expireEveryMs = 60_000
-
-export function keepExpiringInvitations(
-  { database, log }: Pick<Service, 'database' | 'log'>,
-  everyMs = expireEveryMs,
-): Repeated {
-  async function expire(): Promise<void> {
-    const found = await database.asExpirer(
-      (sql) => sql<{ organization_id: string }>`
-        select distinct organization_id from invitations where expires_at <= now()`,
-    )
-    for (const { organization_id } of found) {
-      await database.asOrg(organization_id, (sql) => deleteExpired(sql, organization_id))
-    }
-  }
-  const tryToExpire = () =>
-    expire().catch((error) => log.warn({ err: error }, 'Could not delete expired invitations; retrying'))
-  return keepDoing(tryToExpire, everyMs)
+/** Deletes an organization's invitations when they expire. */
+export const expiringInvitations: JobKind = {
+  name: invitationExpiry,
+  atOnce: 2,
+  run: (job) =>
+    job.settle(async (sql) => {
+      await deleteExpired(sql, job.organizationId)
+      const [next] = await sql<{ at: string | null }>`
+        select min(expires_at) as at from invitations where organization_id = (select current_organization())`
+      return againAt(next?.at)
+    }),
 }
 
 /** An open invitation, as the holder of one of its links sees it. */

@@ -7,12 +7,14 @@ import {
 } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { accessDenied, notFound } from '../../kernel/lib/errors.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
+import { budgetExpiry, expireBudgetsEverySeconds } from '../../plans/budgets/expiry.ts'
 import type * as contract from './contract.ts'
 
 type Organization = Output<typeof contract.getOrganization>
@@ -113,6 +115,7 @@ export async function foundOrganization(
           insert into organizations (id, name, slug, plan_id) values (${id}, ${name}, ${slug}, ${planId})
           returning id, name, slug, avatar_url, created_at, updated_at`
         await sql`insert into members (organization_id, id, user_id, role) values (${id}, ${newId()}, ${founder.id}, 'admin')`
+        await requestJob(sql, budgetExpiry, { due: { inSeconds: expireBudgetsEverySeconds } })
         const trail = { organizationId: id, actor: founder.email, actorId: founder.id }
         await recordAudit(sql, trail, 'organization.created', id, { name, slug })
         return { ...organization, role: 'admin' } as Organization

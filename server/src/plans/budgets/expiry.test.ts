@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { doOnce, useTestService } from '../../../test/harness.ts'
+import { runJob, useTestService } from '../../../test/harness.ts'
 import { addEndUser } from '../../../test/usage-records.ts'
-import { keepExpiringBudgets } from './expiry.ts'
+import { budgetExpiry } from './expiry.ts'
 
 test('counters of past days and months are deleted in all organizations, and current ones stay', async () => {
   const app = await useTestService()
@@ -25,7 +25,7 @@ test('counters of past days and months are deleted in all organizations, and cur
         from generate_series(9, 2100) as age`,
     )
   }
-  await doOnce(keepExpiringBudgets(app.service))
+  for (const organization of organizations) await runJob(app, organization, budgetExpiry)
   for (const organization of organizations) {
     const left = await database.asOrg(
       organization,

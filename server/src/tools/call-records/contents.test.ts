@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { doOnce } from '../../../test/harness.ts'
+import { runJob } from '../../../test/harness.ts'
 import { offer } from '../../../test/page.ts'
 import { member, type Shop, useShop } from '../../../test/shop.ts'
 import { memberAsToolUser } from '../../kernel/foundation/tool-user.ts'
 import { serviceUnavailable } from '../../kernel/lib/errors.ts'
 import type { Database } from '../../kernel/stores/database.ts'
-import { createContentsDays, keepExpiring } from './contents.ts'
+import { contentsExpiry, createContentsDays } from './contents.ts'
 import { createToolCallRecorder } from './recorder.ts'
 
 const asAdmin = async (shop: Shop) => ({ token: await shop.tokenFor('admin@demo.test', 'demo') })
@@ -224,7 +224,7 @@ test('a shorter period applies to stored contents; expired contents are hidden, 
   await keepFor(shop, 0)
   expect((await read(shop)).status).toBe(404)
   expect(await stored(shop)).toHaveLength(1)
-  await doOnce(keepExpiring(shop.service))
+  await runJob(shop, await shop.organization('demo'), contentsExpiry)
   expect(await stored(shop)).toEqual([])
   const { events } = (await shop.request('GET', '/audit-events?action=tool_call_settings.updated', await asAdmin(shop)))
     .body

@@ -1,7 +1,8 @@
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { keepDoing } from '../../kernel/lib/clock.ts'
+import { againAt, type JobKind } from '../../kernel/jobs/jobs.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { FreshCache } from '../../kernel/stores/fresh-cache.ts'
@@ -94,6 +95,8 @@ export async function writeContents(sql: Sql, contents: readonly CallContents[])
     from jsonb_to_recordset(${JSON.stringify(kept)}::jsonb) as r (
       call_id uuid, end_user_id uuid, user_id uuid, arguments text, result text, at timestamptz, expires_at timestamptz)
     on conflict do nothing`
+  const [first] = kept.map(({ expires_at }) => expires_at).sort()
+  if (first !== undefined) await requestJob(sql, contentsExpiry, { due: { at: first } })
 }
 
 const callerOf = (person: Person): string => ('endUserId' in person ? person.endUserId : person.memberId)
@@ -175,6 +178,7 @@ export async function getToolCallSettings(
   return { contents_days: await database.asOrg(organization.id, readDays) }
 }
 
+export const contentsExpiry = 'contents_expiry'
 const shortenedAtOnce = 5_000
 
 export async function updateToolCallSettings(
@@ -206,32 +210,38 @@ export async function updateToolCallSettings(
     )
     count = shortened.length
   }
+  await database.asOrg(organizationId, (sql) =>
+    requestJob(sql, contentsExpiry, { due: { inSeconds: expireEverySeconds } }),
+  )
   return { contents_days }
 }
 
-const expireEveryMs = 60_000
 const expiredAtOnce = 1_000
+const expireEverySeconds = 60
 
-/** Deletes expired contents regularly. Queries already exclude them. */
-export function keepExpiring({ database, log }: Service, everyMs = expireEveryMs) {
-  async function expire(): Promise<void> {
-    const found = await database.asExpirer(
-      (sql) => sql<{ organization_id: string }>`
-        select distinct organization_id from (
-          select organization_id from tool_call_contents
-          where expires_at < now() order by expires_at limit ${expiredAtOnce}) expired`,
-    )
-    for (const { organization_id } of found) {
-      await database.asOrg(
-        organization_id,
-        (sql) => sql`
-          delete from tool_call_contents where call_id in (
-            select call_id from tool_call_contents where expires_at < now() limit ${expiredAtOnce})`,
-      )
-    }
-    if (found.length > 0) await expire()
-  }
-  const run = () =>
-    expire().catch((error) => log.warn({ err: error }, 'Could not delete expired tool call contents; retrying'))
-  return keepDoing(run, everyMs)
+/** Deletes an organization's contents after they have expired. Queries already exclude them. */
+export const expiringContents: JobKind = {
+  name: contentsExpiry,
+  atOnce: 2,
+  longestMs: 15 * 60_000,
+  async run(job) {
+    while (await job.transaction(deleteExpired)) job.signal.throwIfAborted()
+    return job.settle(async (sql) => {
+      const [next] = await sql<{ at: string | null }>`
+        select case when count(*) > 0
+               then greatest(min(expires_at), now() + make_interval(secs => ${expireEverySeconds})) end as at
+        from (select expires_at from tool_call_contents where organization_id = (select current_organization())
+              order by expires_at limit 1) first`
+      return againAt(next?.at)
+    })
+  },
+}
+
+async function deleteExpired(sql: Sql): Promise<boolean> {
+  const deleted = await sql`
+    delete from tool_call_contents where call_id in (
+      select call_id from tool_call_contents
+      where organization_id = (select current_organization()) and expires_at < now() limit ${expiredAtOnce})
+    returning call_id`
+  return deleted.length > 0
 }

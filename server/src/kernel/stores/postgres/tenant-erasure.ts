@@ -37,6 +37,8 @@ export async function eraseTenant(
     }
     // Also deletes rows that were written in the meantime, and from now on none can be.
     await eraseSome(client, 'organizations', 'id', erasureId, organizationId)
+    // Except jobs, which have no foreign key.
+    await eraseSome(client, 'jobs', 'organization_id', erasureId, organizationId)
     return true
   } finally {
     await client.end()
