@@ -17617,15 +17617,15 @@ export interface operations {
                      * @example {
                      *       "users": [
                      *         {
-                     *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
-                     *           "external_id": "00u1a2b3c4EXAMPLE",
-                     *           "email": "ada@example.com",
-                     *           "is_preview": true,
                      *           "total_requests": 12,
                      *           "total_prompt_tokens": 15200,
                      *           "total_completion_tokens": 3050,
                      *           "total_tokens": 18250,
-                     *           "total_cost_micro_usd": 9900
+                     *           "total_cost_micro_usd": 9900,
+                     *           "end_user_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5",
+                     *           "external_id": "00u1a2b3c4EXAMPLE",
+                     *           "email": "ada@example.com",
+                     *           "is_preview": true
                      *         }
                      *       ],
                      *       "total": 1
@@ -17898,12 +17898,12 @@ export interface operations {
                      * @example {
                      *       "models": [
                      *         {
-                     *           "model": "gpt-5-mini",
                      *           "total_requests": 12,
                      *           "total_prompt_tokens": 15200,
                      *           "total_completion_tokens": 3050,
                      *           "total_tokens": 18250,
-                     *           "total_cost_micro_usd": 9900
+                     *           "total_cost_micro_usd": 9900,
+                     *           "model": "gpt-5-mini"
                      *         }
                      *       ],
                      *       "total": 1
@@ -17992,13 +17992,13 @@ export interface operations {
                      * @example {
                      *       "sites": [
                      *         {
-                     *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
-                     *           "origin": "https://app.example.com",
                      *           "total_requests": 12,
                      *           "total_prompt_tokens": 15200,
                      *           "total_completion_tokens": 3050,
                      *           "total_tokens": 18250,
-                     *           "total_cost_micro_usd": 9900
+                     *           "total_cost_micro_usd": 9900,
+                     *           "site_id": "019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4",
+                     *           "origin": "https://app.example.com"
                      *         }
                      *       ],
                      *       "total": 1

@@ -13,4 +13,5 @@ export const logout = operation({
     'Revokes the access token that you call with, and ends the session it was issued in. Every other access token and refresh token of that session stops working too. Sessions on other devices are not affected.',
   response: Success,
   errors: [],
+  example: { response: { success: true } },
 })

@@ -27,6 +27,16 @@ const FrameSignIn = z
 
 const provider = { tag: 'Identity provider', access: 'admin' } as const
 
+const exampleClient = {
+  issuer: 'https://acme.okta.com',
+  client_id: 'inlay-hub',
+  client_secret_last4: '9d1c',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
+
+const exampleFrameSignIn = { is_active: true, reason: null, redirect_uri: 'text', client: exampleClient } as const
+
 export const getFrameSignIn = operation({
   ...provider,
   id: 'getFrameSignIn',
@@ -37,6 +47,7 @@ export const getFrameSignIn = operation({
     'Before the agent’s panel shows a user’s conversations of other sites, or lets them approve calls at tool servers, the user confirms their browser with one sign-in at your identity provider, in a window on Inlay’s own origin. This is the client of that sign-in. The client secret is never returned.',
   response: FrameSignIn,
   errors: [],
+  example: { response: exampleFrameSignIn },
 })
 
 export const setFrameSignIn = operation({
@@ -68,6 +79,7 @@ export const setFrameSignIn = operation({
   }),
   response: FrameSignIn,
   errors: [],
+  example: { request: { client_id: 'inlay-hub', client_secret: 'cs_EXAMPLE_9d1c' }, response: exampleFrameSignIn },
 })
 
 export const deleteFrameSignIn = operation({
@@ -80,6 +92,7 @@ export const deleteFrameSignIn = operation({
   description: 'Browsers that are confirmed stay confirmed until they expire or you remove them.',
   response: FrameSignIn,
   errors: [],
+  example: { response: exampleFrameSignIn },
 })
 
 const ConfirmedBrowser = z
@@ -106,6 +119,20 @@ export const listConfirmedBrowsers = operation({
   params: Id,
   response: z.strictObject({ browsers: z.array(ConfirmedBrowser).describe('The browsers, at most 20') }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      browsers: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+          how: 'provider',
+          frame_count: 1,
+          created_at: '2026-11-02T09:30:00.000Z',
+          last_used_at: '2026-11-14T16:05:12.480Z',
+          expires_at: '2026-11-14T16:05:12.480Z',
+        },
+      ],
+    },
+  },
 })
 
 export const removeConfirmedBrowser = operation({
@@ -121,4 +148,5 @@ export const removeConfirmedBrowser = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })

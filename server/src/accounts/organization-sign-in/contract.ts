@@ -61,6 +61,34 @@ const OrganizationSignIn = z
 
 const common = { tag: 'Single sign-on', access: 'admin' } as const
 
+const exampleProvider = {
+  issuer: 'https://acme.okta.com',
+  client_id: 'inlay-hub',
+  client_secret_last4: '9d1c',
+  joins_on_first_sign_in: true,
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
+
+const exampleSignInDomain = {
+  id: '019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a22',
+  domain: 'acme.example',
+  status: 'verified',
+  record_name: '_inlay.acme.example',
+  record_value: 'inlay-verification=8Qm2vZ0cXyT4',
+  verified_at: '2026-11-02T09:30:00.000Z',
+  checked_at: '2026-11-02T09:30:00.000Z',
+  problem: null,
+} as const
+
+const exampleOrganizationSignIn = {
+  is_active: true,
+  reason: null,
+  redirect_uri: 'https://inlay.example.com/sign-in/organization/019a3f2e-7c1d-7b42-9f0a-5d1c8e6b4a21/callback',
+  provider: exampleProvider,
+  domains: [exampleSignInDomain],
+} as const
+
 export const getOrganizationSignIn = operation({
   ...common,
   id: 'getOrganizationSignIn',
@@ -71,6 +99,7 @@ export const getOrganizationSignIn = operation({
     'Returns the OpenID provider where users of your email domains sign in to Inlay, and the domains with the DNS records that prove them. The client secret is never returned.',
   response: OrganizationSignIn,
   errors: [],
+  example: { response: exampleOrganizationSignIn },
 })
 
 export const setSignInProvider = operation({
@@ -112,6 +141,15 @@ export const setSignInProvider = operation({
   }),
   response: OrganizationSignIn,
   errors: ['PAYMENT_REQUIRED'],
+  example: {
+    request: {
+      issuer: 'https://acme.okta.com',
+      client_id: 'inlay-hub',
+      client_secret: 'cs_EXAMPLE_9d1c',
+      joins_on_first_sign_in: true,
+    },
+    response: exampleOrganizationSignIn,
+  },
 })
 
 export const deleteSignInProvider = operation({
@@ -125,7 +163,15 @@ export const deleteSignInProvider = operation({
     'Ends the sessions of all users who signed in at the provider, and every token from them, immediately. The domains stay verified. Members stay members, but users of the provider can’t sign in until you set it up again with the same issuer.',
   response: OrganizationSignIn,
   errors: [],
+  example: { response: exampleOrganizationSignIn },
 })
+
+const exampleAddedDomain = {
+  ...exampleSignInDomain,
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  verified_at: '2026-11-14T16:05:12.480Z',
+  checked_at: '2026-11-14T16:05:12.480Z',
+} as const
 
 export const addSignInDomain = operation({
   ...common,
@@ -139,6 +185,7 @@ export const addSignInDomain = operation({
   body: z.strictObject({ domain: EmailDomain.describe('Domain of email addresses, such as `acme.example`') }),
   response: SignInDomain,
   errors: ['PAYMENT_REQUIRED', 'DUPLICATE_RESOURCE'],
+  example: { request: { domain: 'acme.example' }, response: exampleAddedDomain },
 })
 
 export const verifySignInDomain = operation({
@@ -154,6 +201,7 @@ export const verifySignInDomain = operation({
   resource: 'sign_in_domain',
   response: SignInDomain,
   errors: ['PAYMENT_REQUIRED', 'RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  example: { response: exampleAddedDomain },
 })
 
 export const removeSignInDomain = operation({
@@ -169,4 +217,5 @@ export const removeSignInDomain = operation({
   resource: 'sign_in_domain',
   response: OrganizationSignIn,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleOrganizationSignIn },
 })

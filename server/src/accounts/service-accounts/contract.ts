@@ -42,6 +42,25 @@ const WithKey = ServiceAccount.extend({
 const accounts = { tag: 'Service accounts', resource: 'service_account', access: 'admin' } as const
 const writing = { ...accounts, usersOnly: usersDecideAccess } as const
 
+const examplePreviousKey = {
+  last4: 'x8Qa',
+  expires_at: '2026-11-14T16:05:12.480Z',
+  last_used_at: '2026-11-14T16:05:12.480Z',
+} as const
+
+const exampleServiceAccount = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  name: 'CI deploy',
+  role: 'admin',
+  key_last4: '3cVf',
+  key_created_at: '2026-11-14T16:05:12.480Z',
+  previous_key: examplePreviousKey,
+  expires_at: '2026-11-14T16:05:12.480Z',
+  last_used_at: '2026-11-14T16:05:12.480Z',
+  created_by: 'ada@example.com',
+  created_at: '2026-11-02T09:30:00.000Z',
+} as const
+
 export const listServiceAccounts = operation({
   ...accounts,
   id: 'listServiceAccounts',
@@ -53,6 +72,7 @@ export const listServiceAccounts = operation({
     service_accounts: z.array(ServiceAccount).describe('The service accounts, without their keys'),
   }),
   errors: [],
+  example: { response: { service_accounts: [exampleServiceAccount] } },
 })
 
 export const getServiceAccount = operation({
@@ -65,7 +85,24 @@ export const getServiceAccount = operation({
   params: Id,
   response: ServiceAccount,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleServiceAccount },
 })
+
+const exampleSettings = { name: 'CI deploy', role: 'admin', expires_at: '2026-11-14T16:05:12.480Z' } as const
+
+const exampleServiceAccountWithKey = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  name: 'CI deploy',
+  role: 'admin',
+  key_last4: '3cVf',
+  key_created_at: '2026-11-14T16:05:12.480Z',
+  previous_key: null,
+  expires_at: '2026-11-14T16:05:12.480Z',
+  last_used_at: null,
+  created_by: 'ada@example.com',
+  created_at: '2026-11-02T09:30:00.000Z',
+  key: 'sk_live_EXAMPLE_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXo3cVf',
+} as const
 
 export const createServiceAccount = operation({
   ...writing,
@@ -83,6 +120,7 @@ export const createServiceAccount = operation({
   }),
   response: WithKey,
   errors: ['DUPLICATE_RESOURCE'],
+  example: { request: exampleSettings, response: exampleServiceAccountWithKey },
 })
 
 export const updateServiceAccount = operation({
@@ -101,6 +139,7 @@ export const updateServiceAccount = operation({
   }),
   response: ServiceAccount,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  example: { request: exampleSettings, response: exampleServiceAccount },
 })
 
 export const rotateServiceAccountKey = operation({
@@ -123,6 +162,10 @@ export const rotateServiceAccountKey = operation({
   }),
   response: WithKey,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    request: { overlap_hours: 24 },
+    response: { ...exampleServiceAccountWithKey, previous_key: examplePreviousKey },
+  },
 })
 
 export const endPreviousServiceAccountKey = operation({
@@ -136,6 +179,7 @@ export const endPreviousServiceAccountKey = operation({
   params: Id,
   response: ServiceAccount,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleServiceAccount },
 })
 
 export const deleteServiceAccount = operation({
@@ -149,4 +193,5 @@ export const deleteServiceAccount = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })

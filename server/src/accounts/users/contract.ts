@@ -33,4 +33,13 @@ export const getMe = operation({
     'Call this first with a new token to find out who it belongs to and which organizations it can be used for. The response is a 404 if the account behind the token has been deleted.',
   response: Profile,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10a1',
+      email: 'ada@example.com',
+      name: 'Ada Lovelace',
+      avatar_url: '',
+      organizations: [{ id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2', name: 'Acme', slug: 'acme', role: 'admin' }],
+    },
+  },
 })

@@ -100,4 +100,60 @@ export const listThreadRuns = operation({
     })
     .meta({ id: 'RunList' }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      runs: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012',
+          status: 'succeeded',
+          error_code: null,
+          error_message: null,
+          worked_ms: 3390,
+          created_at: '2026-11-14T16:05:12.510Z',
+          ended_at: '2026-11-14T16:05:15.900Z',
+          replaced_at: null,
+          steps: [
+            {
+              step: 0,
+              finish_reason: 'tool-calls',
+              model_calls: [
+                {
+                  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1014',
+                  purpose: 'step',
+                  model: 'gpt-5-mini',
+                  prompt_tokens: 1520,
+                  completion_tokens: 310,
+                  is_estimated: false,
+                  cost_micro_usd: 1240,
+                  finish_reason: 'tool-calls',
+                  started_at: '2026-11-14T16:05:12.520Z',
+                  ended_at: '2026-11-14T16:05:13.690Z',
+                },
+              ],
+              tool_calls: [
+                {
+                  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1013',
+                  name: 'crm.search',
+                  source_type: 'connector',
+                  source: 'crm',
+                  verdict: 'run',
+                  reason: null,
+                  decision: 'not_needed',
+                  governance: 'allowed',
+                  state: 'succeeded',
+                  is_edited: false,
+                  is_late: false,
+                  asked_at: null,
+                  decided_at: null,
+                  started_at: '2026-11-14T16:05:13.700Z',
+                  ended_at: '2026-11-14T16:05:14.120Z',
+                },
+              ],
+            },
+          ],
+        },
+      ],
+      next_cursor: null,
+    },
+  },
 })

@@ -58,6 +58,21 @@ const status = {
 
 const threads = { tag: 'Threads', resource: 'thread', access: 'org' } as const
 
+const exampleThread = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6',
+  end_user_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5',
+  end_user_name: 'ada@example.com',
+  is_preview: true,
+  site_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4',
+  title: 'Where is my order?',
+  status: 'regular',
+  message_count: 6,
+  total_tokens: 18_250,
+  last_message_at: '2026-11-14T16:05:12.480Z',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
+
 export const listThreads = operation({
   ...threads,
   id: 'listThreads',
@@ -78,6 +93,7 @@ export const listThreads = operation({
   }),
   response: ThreadList,
   errors: [],
+  example: { response: { threads: [exampleThread], total: 1 } },
 })
 
 export const listEndUserThreads = operation({
@@ -96,6 +112,7 @@ export const listEndUserThreads = operation({
   }),
   response: ThreadList,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { threads: [exampleThread], total: 1 } },
 })
 
 export const getThreadAnalytics = operation({
@@ -115,6 +132,9 @@ export const getThreadAnalytics = operation({
     })
     .meta({ id: 'ThreadAnalytics' }),
   errors: [],
+  example: {
+    response: { total_threads: 42, total_messages: 260, total_tokens: 18_250, active_threads: 40, archived_threads: 2 },
+  },
 })
 
 export const getThread = operation({
@@ -127,6 +147,7 @@ export const getThread = operation({
   params: Id,
   response: Thread,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleThread },
 })
 
 export const updateThread = operation({
@@ -144,6 +165,10 @@ export const updateThread = operation({
   }),
   response: Thread,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    request: { title: 'Where is my order?', status: 'archived' },
+    response: { ...exampleThread, status: 'archived' },
+  },
 })
 
 const Rating = z.enum(['up', 'down'])
@@ -239,6 +264,55 @@ const Message = z
 const contentsText =
   'Contents are visible if `are_contents_visible` is set in the agent’s settings, and reading them is an audit event, `thread.contents_read`. You can always read your own previews, without an audit event.'
 
+const exampleFeedback = { rating: 'up', comment: 'Quick!', updated_at: '2026-11-14T16:06:02.000Z' } as const
+
+const exampleUserMessage = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1011',
+  role: 'user',
+  created_at: '2026-11-14T16:05:12.480Z',
+  replaced_at: null,
+  status: 'sent',
+  error_code: null,
+  text: 'Where is my order?',
+  tool_calls: [],
+  prompt_tokens: null,
+  completion_tokens: null,
+  cost_micro_usd: null,
+  model: null,
+  feedback: null,
+} as const
+
+const exampleToolCall = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1013',
+  name: 'crm.search',
+  source_type: 'connector',
+  source: 'crm',
+  state: 'succeeded',
+  decision: 'not_needed',
+  governance: 'allowed',
+  args: { email: 'ada@example.com' },
+  is_edited: false,
+  result: '{"order":"A-1042","arrives":"Friday"}',
+  started_at: '2026-11-14T16:05:13.700Z',
+  ended_at: '2026-11-14T16:05:14.120Z',
+} as const
+
+const exampleAgentMessage = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012',
+  role: 'assistant',
+  created_at: '2026-11-14T16:05:12.510Z',
+  replaced_at: null,
+  status: 'succeeded',
+  error_code: null,
+  text: 'It’s on its way and arrives on Friday.',
+  tool_calls: [exampleToolCall],
+  prompt_tokens: 1520,
+  completion_tokens: 310,
+  cost_micro_usd: 1240,
+  model: 'gpt-5-mini',
+  feedback: exampleFeedback,
+} as const
+
 export const listThreadMessages = operation({
   ...threads,
   id: 'listThreadMessages',
@@ -267,6 +341,7 @@ export const listThreadMessages = operation({
     })
     .meta({ id: 'MessageList' }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { messages: [exampleUserMessage, exampleAgentMessage], contents_visible: true, next_cursor: null } },
 })
 
 export const contentErrors = {
@@ -297,6 +372,19 @@ export const exportThread = operation({
   documents: ['text/markdown'],
   errors: ['RESOURCE_NOT_FOUND'],
   ownErrors: contentErrors,
+  example: {
+    response: {
+      thread: {
+        ...exampleThread,
+        is_preview: false,
+        message_count: 2,
+        total_tokens: 1830,
+        last_message_at: '2026-11-14T16:05:15.900Z',
+        created_at: '2026-11-14T16:05:12.480Z',
+      },
+      messages: [exampleUserMessage, exampleAgentMessage],
+    },
+  },
 })
 
 const Feedback = z
@@ -363,6 +451,27 @@ export const listFeedback = operation({
     })
     .meta({ id: 'FeedbackList' }),
   errors: [],
+  example: {
+    response: {
+      feedback: [
+        {
+          message_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012',
+          thread_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10f6',
+          end_user_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5',
+          end_user_name: 'ada@example.com',
+          is_preview: false,
+          rating: 'up',
+          comment: 'Quick!',
+          created_at: '2026-11-14T16:05:58.300Z',
+          updated_at: '2026-11-14T16:06:02.000Z',
+          reviewed_at: null,
+          reviewed_by: null,
+        },
+      ],
+      contents_visible: true,
+      next_cursor: null,
+    },
+  },
 })
 
 export const updateFeedback = operation({
@@ -379,4 +488,12 @@ export const updateFeedback = operation({
   body: z.strictObject({ reviewed: z.boolean().describe('Whether you have reviewed the feedback') }),
   response: Feedback.pick({ message_id: true, reviewed_at: true, reviewed_by: true }).meta({ id: 'FeedbackReview' }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    request: { reviewed: true },
+    response: {
+      message_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1012',
+      reviewed_at: '2026-11-15T09:12:40.000Z',
+      reviewed_by: 'admin@example.com',
+    },
+  },
 })

@@ -50,4 +50,8 @@ export const startAgentSession = operation({
     .meta({ id: 'AgentSession' }),
   errors: [],
   ownErrors: sessionErrors,
+  example: {
+    request: { ticket: 'tk_EXAMPLE', previous_token: 'text' },
+    response: { token: 'text', expires_at: '2026-11-14T16:05:12.480Z' },
+  },
 })

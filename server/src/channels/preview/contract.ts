@@ -31,4 +31,13 @@ export const startPreview = operation({
     })
     .meta({ id: 'Preview' }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      token: 'inlay_preview_8c1d2e3f.eyJvcmdhbml6YXRpb25faWQiEXAMPLE.V1xLq0c2hEXAMPLE',
+      expires_at: '2026-11-14T16:20:12.480Z',
+      publishable_key: 'pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz',
+      end_user_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5',
+      model: { source: 'operator', name: 'gpt-5-mini' },
+    },
+  },
 })

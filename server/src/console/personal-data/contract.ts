@@ -32,6 +32,14 @@ export const deletionErrors = {
   ),
 } as const
 
+const exampleOrganizationErasure = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  organization_hash: 'text',
+  counts: {},
+  requested_at: '2026-11-14T16:05:12.480Z',
+  finished_at: '2026-11-14T16:05:12.480Z',
+} as const
+
 export const deleteOrganization = operation({
   ...common,
   id: 'deleteOrganization',
@@ -48,6 +56,7 @@ export const deleteOrganization = operation({
   response: OrganizationErasure,
   errors: ['VALIDATION_ERROR'],
   ownErrors: deletionErrors,
+  example: { request: { slug: 'acme' }, response: exampleOrganizationErasure },
 })
 
 export const getOrganizationErasure = operation({
@@ -63,6 +72,7 @@ export const getOrganizationErasure = operation({
   params: Id,
   response: OrganizationErasure,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleOrganizationErasure },
 })
 
 const endUsers = { tag: 'End users', resource: 'end_user' } as const
@@ -104,6 +114,7 @@ export const exportEndUser = operation({
   response: ExportedLine,
   lines: true,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { kind: 'feedback', data: { rating: 'up', comment: 'Found it at once' } } },
 })
 
 export const eraseEndUser = operation({
@@ -118,4 +129,5 @@ export const eraseEndUser = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })

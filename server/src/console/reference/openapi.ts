@@ -4,7 +4,6 @@ import { needsBody, type Operation } from '../../kernel/foundation/operation.ts'
 import { idempotencyKey } from '../../kernel/http/idempotency.ts'
 import { rowTypes } from '../../kernel/http/row-formats.ts'
 import { type ErrorCode, type ErrorVariant, errorTable } from '../../kernel/lib/errors.ts'
-import { exampleOf } from './examples.ts'
 
 /** Generates the OpenAPI 3.1.1 document from the operations. */
 export function describeApi(
@@ -58,12 +57,8 @@ const introduction =
   'Administer organizations and the agents that they embed in their web applications. Requests and responses are JSON. Success is always status 200, and every error has the same envelope. IDs are UUIDs, and times are UTC in the form `2026-11-15T09:30:00.000Z`.'
 
 function describeOperation(operation: Operation, schemas: Record<string, unknown>) {
-  const { access, body } = operation
+  const { access, body, example } = operation
   const schema = (type: z.ZodType, io: 'input' | 'output') => describeSchema(type, io, schemas)
-  const withExample = (described: unknown, part: 'request' | 'response') => {
-    const example = exampleOf(described, schemas, { operation: operation.id, part })
-    return { 'application/json': { schema: described, example } }
-  }
   const parameters = [
     ...describeParameters('path', operation.params, schema),
     ...describeParameters('query', operation.query, schema),
@@ -78,12 +73,12 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
     ...(access === 'public' && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && {
-      requestBody: { required: needsBody(operation), content: withExample(schema(body, 'input'), 'request') },
+      requestBody: { required: needsBody(operation), content: json(schema(body, 'input'), example.request) },
     }),
     responses: {
       200: {
         description: 'The request succeeded.',
-        content: describeContent(operation, withExample(schema(operation.response, 'output'), 'response')),
+        content: describeContent(operation, json(schema(operation.response, 'output'), example.response)),
       },
       ...describeErrors(errorsOf(operation)),
       default: {
@@ -224,4 +219,4 @@ function describeContent(
   return { ...asJson, ...Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }])) }
 }
 
-const json = (schema: unknown) => ({ 'application/json': { schema } })
+const json = (schema: unknown, example?: unknown) => ({ 'application/json': { schema, example } })

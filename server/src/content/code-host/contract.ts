@@ -127,6 +127,25 @@ export const getApp = operation({
     'Returns the organization’s own GitHub app without its secrets, or `configured: false` if it has none, and the app that the operator offers.',
   response: GithubApp,
   errors: [],
+  example: {
+    response: {
+      configured: true,
+      github_org_name: 'acme',
+      app_id: 123_456,
+      app_slug: 'inlay-acme',
+      app_url: 'https://github.com/apps/inlay-acme',
+      repository: 'acme/skills',
+      installation_url: 'https://github.com/apps/inlay-acme/installations/new',
+      client_secret_last4: '9d1c',
+      webhook_secret_last4: 'a41e',
+      created_at: '2026-11-02T09:30:00.000Z',
+      platform_app: {
+        app_slug: 'inlay-acme',
+        app_url: 'https://github.com/apps/inlay-acme',
+        installation: { account: 'text', installed_by: 'text', installed_at: '2026-11-14T16:05:12.480Z' },
+      },
+    },
+  },
 })
 
 export const startManifest = operation({
@@ -159,6 +178,15 @@ export const startManifest = operation({
     })
     .meta({ id: 'GithubAppManifestStart' }),
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  example: {
+    request: { github_org_name: 'acme' },
+    response: {
+      success: true,
+      github_org_name: 'acme',
+      registration_url: 'https://github.com/organizations/acme/settings/apps/new?state=EXAMPLE',
+      manifest: '{"name":"inlay-acme-4f2a9c","public":false}',
+    },
+  },
 })
 
 export const removeApp = operation({
@@ -172,6 +200,7 @@ export const removeApp = operation({
     'Deletes the app’s credentials from Inlay, disconnects the repository, and reverts to the operator’s app, if there is one: connect a repository through it again. Skills from the repository stay, and can be edited in Inlay. The app still exists on GitHub, where its owner can delete it. The response is a 404 if no app is configured.',
   response: RemovalResult,
   errors: ['VALIDATION_ERROR', 'RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  example: { response: { success: true, repo_disconnected: true } },
 })
 
 export const startInstallation = operation({
@@ -188,6 +217,7 @@ export const startInstallation = operation({
     .strictObject({ installation_url: z.string().describe('URL where you install the app. It can be used once.') })
     .meta({ id: 'GithubInstallationStart' }),
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  example: { response: { installation_url: 'https://github.com/apps/inlay-acme/installations/new' } },
 })
 
 export const removeInstallation = operation({
@@ -201,6 +231,7 @@ export const removeInstallation = operation({
     'Ends your organization’s use of the operator’s app, and disconnects the repository that is read through it. Skills from the repository stay, and can be edited in Inlay. The app stays installed on GitHub, where you can uninstall it. The response is a 404 if your organization hasn’t installed the app.',
   response: RemovalResult,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true, repo_disconnected: true } },
 })
 
 export const listRepositories = operation({
@@ -229,7 +260,39 @@ export const listRepositories = operation({
     .meta({ id: 'GithubRepositories' }),
   errors: ['RESOURCE_NOT_FOUND'],
   ownErrors: codeHostErrors,
+  example: {
+    response: {
+      is_installed: true,
+      repositories: [{ repository: 'acme/skills', is_private: true, default_branch: 'text' }],
+      is_complete: true,
+    },
+  },
 })
+
+const exampleRepositorySync = {
+  status: 'succeeded',
+  finished_at: '2026-11-14T16:05:14.120Z',
+  commit: '6dcb09b5b57875f334f61aebed695e2e4193db5e',
+  created: 2,
+  updated: 1,
+  archived: 0,
+  unchanged: 4,
+  problem: null,
+  problems: [{ path: 'skills/refund/SKILL.md', problem: 'frontmatter is missing' }],
+} as const
+
+const exampleConnectedRepository = {
+  repository: 'acme/skills',
+  url: 'https://github.com/acme/skills',
+  default_branch: 'main',
+  connected_by: 'ada@example.com',
+  connected_at: '2026-11-14T16:05:12.480Z',
+  state: 'idle',
+  next_sync_at: '2026-11-14T17:05:14.120Z',
+  synced_at: '2026-11-14T16:05:14.120Z',
+  synced_commit: '6dcb09b5b57875f334f61aebed695e2e4193db5e',
+  last_sync: exampleRepositorySync,
+} as const
 
 export const getRepository = operation({
   ...githubApp,
@@ -241,6 +304,7 @@ export const getRepository = operation({
   description: 'Returns the repository that skills are synced from, and how the last sync went.',
   response: Connection,
   errors: [],
+  example: { response: { repository: exampleConnectedRepository } },
 })
 
 export const connectRepository = operation({
@@ -257,6 +321,7 @@ export const connectRepository = operation({
   response: Connection,
   errors: ['RESOURCE_NOT_FOUND'],
   ownErrors: codeHostErrors,
+  example: { request: { repository: 'acme/skills' }, response: { repository: exampleConnectedRepository } },
 })
 
 export const disconnectRepository = operation({
@@ -270,6 +335,7 @@ export const disconnectRepository = operation({
     'Ends the sync. Skills from the repository stay, and can be edited in Inlay. The response is a 404 if no repository is connected.',
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })
 
 export const syncRepository = operation({
@@ -283,4 +349,5 @@ export const syncRepository = operation({
     'Starts a sync, or another one after the one that’s running. Get the repository to see how it went. While GitHub’s rate limit is reached, the sync waits. The response is a 404 if no repository is connected.',
   response: Connection,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { repository: exampleConnectedRepository } },
 })

@@ -164,7 +164,45 @@ export const listSkills = operation({
   }),
   response: z.array(SkillSummary),
   errors: [],
+  example: {
+    request: { limit: 100, offset: 0, query: 'refund' },
+    response: [
+      {
+        id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+        name: 'refund-policy',
+        description: 'Use when a customer asks for a refund.',
+        source: {
+          repository: 'acme/skills',
+          path: 'text',
+          commit: 'text',
+          url: 'https://app.example.com/cart',
+          edit_url: 'text',
+        },
+      },
+    ],
+  },
 })
+
+const exampleSavedSkill = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  name: 'refund-policy',
+  description: 'Use when a customer asks for a refund.',
+  body: '\nRefund orders up to 30 days after delivery.\n',
+  content:
+    '---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n',
+  license: null,
+  compatibility: null,
+  allowed_tools: null,
+  metadata: null,
+  domains: ['*'],
+  location: null,
+  source: null,
+  version: 1,
+  tokens: 11,
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+  archived_at: null,
+} as const
 
 export const createSkill = operation({
   ...skills,
@@ -179,6 +217,13 @@ export const createSkill = operation({
   bodyLimit,
   response: SavedSkill,
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
+  example: {
+    request: {
+      content:
+        '---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n',
+    },
+    response: exampleSavedSkill,
+  },
 })
 
 export const getSkill = operation({
@@ -192,6 +237,7 @@ export const getSkill = operation({
   params: SkillId,
   response: Skill,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { ...exampleSavedSkill, version: 3 } },
 })
 
 export const patchSkill = operation({
@@ -225,6 +271,19 @@ export const patchSkill = operation({
   bodyLimit,
   response: SavedSkill,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  example: {
+    request: {
+      patch: { version: 1, operations: [{ type: 'replace', before: '30 days', after: '60 days' }] },
+      expected_version: 3,
+    },
+    response: {
+      ...exampleSavedSkill,
+      body: '\nRefund orders up to 60 days after delivery.\n',
+      content:
+        '---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 60 days after delivery.\n',
+      version: 4,
+    },
+  },
 })
 
 export const archiveSkill = operation({
@@ -238,6 +297,7 @@ export const archiveSkill = operation({
   params: SkillId,
   response: Skill,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { ...exampleSavedSkill, version: 3, archived_at: '2026-11-14T16:05:12.480Z' } },
 })
 
 export const listSkillVersions = operation({
@@ -254,6 +314,12 @@ export const listSkillVersions = operation({
     total: z.int().describe('Total number of versions'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      versions: [{ version: 3, created_by: 'ada@example.com', created_at: '2026-11-02T09:30:00.000Z' }],
+      total: 1,
+    },
+  },
 })
 
 export const getSkillVersion = operation({
@@ -269,6 +335,16 @@ export const getSkillVersion = operation({
     domains: z.array(z.string()).describe('Hostnames where this version was available'),
   }).meta({ id: 'FullSkillVersion' }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      version: 3,
+      created_by: 'ada@example.com',
+      created_at: '2026-11-02T09:30:00.000Z',
+      content:
+        '---\nname: refund-policy\ndescription: Use when a customer asks for a refund.\n---\n\nRefund orders up to 30 days after delivery.\n',
+      domains: ['*'],
+    },
+  },
 })
 
 export const restoreSkill = operation({
@@ -284,4 +360,5 @@ export const restoreSkill = operation({
   body: z.strictObject({ version: version.describe('Version to restore') }),
   response: SavedSkill,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
+  example: { request: { version: 2 }, response: { ...exampleSavedSkill, version: 4 } },
 })

@@ -18,12 +18,14 @@ const contract = {
     path: '/greetings/{name}',
     params: z.strictObject({ name: z.string() }),
     response: Greeting,
+    example: { response: { text: 'Hello Ada' } },
   }),
   countGreetings: operation({
     ...shared,
     id: 'countGreetings',
     path: '/greetings',
     response: z.strictObject({ count: z.number() }),
+    example: { response: { count: 1 } },
   }),
 }
 
@@ -57,4 +59,19 @@ test('the compiler refuses a handler that is missing, unknown or of another type
     bind(contract, { greetUser: async ({ clock }: { clock: string }) => ({ text: clock }), countGreetings }),
   ]
   expect(wrong).toHaveLength(6)
+})
+
+test('the compiler refuses an example that has other types than the schemas', () => {
+  const body = z.strictObject({ name: z.string() })
+  const definition = { ...shared, id: 'renameUser', path: '/name', response: Greeting } as const
+  const example = { request: { name: 'Ada' }, response: { text: 'Hello Ada' } }
+  operation({ ...definition, body, example })
+  // @ts-expect-error: the text is a text.
+  operation({ ...definition, body, example: { ...example, response: { text: 1 } } })
+  // @ts-expect-error: the name is missing.
+  operation({ ...definition, body, example: { ...example, request: {} } })
+  // @ts-expect-error: the operation has no body.
+  operation({ ...definition, example })
+  // @ts-expect-error: the operation has an example.
+  expect(operation({ ...definition })).not.toHaveProperty('example')
 })

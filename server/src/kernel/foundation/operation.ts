@@ -45,6 +45,8 @@ export interface Operation<
   ownErrors?: Readonly<Record<string, ErrorVariant>>
   /** Returns the error for an invalid body, if it isn't VALIDATION_ERROR. */
   refuseBody?: (problem: Failure) => Failure
+  /** A request and its response, for the API reference. */
+  example: { request?: unknown; response: unknown }
 }
 
 /** Enough for the bodies of almost every operation: lists of a few dozen origins, names and addresses. */
@@ -112,5 +114,13 @@ export const bind = <Needs, Contract extends object>(
 /** The body may be omitted if none of its fields is required. */
 export const needsBody = ({ body }: Operation): boolean => body !== undefined && !body.safeParse({}).success
 
-/** Keeps the literal types of an operation's definition. */
-export const operation = <const O extends Operation>(definition: O): O => definition
+type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T
+
+type ExampleOf<O extends Operation> = { readonly response: Frozen<Output<O>> } & (O extends {
+  body: infer B extends Shape
+}
+  ? { readonly request: Frozen<z.input<B>> }
+  : { readonly request?: never })
+
+/** Keeps the literal types of an operation's definition, and checks that its example has the types of its schemas. */
+export const operation = <const O extends Operation>(definition: O & { example: ExampleOf<O> }): O => definition

@@ -57,6 +57,18 @@ const Verification = z
 
 const Word = z.string().min(1).max(300).optional()
 
+const exampleAuditEvent = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  sequence: 42,
+  actor: 'ada@example.com',
+  actor_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  action: 'publishable_key.created',
+  target: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3',
+  data: { name: 'Shop' },
+  created_at: '2026-11-02T09:30:00.000Z',
+  hash: '5f1d7a84e02c4b6d9c3fEXAMPLE',
+} as const
+
 export const listAuditEvents = operation({
   id: 'listAuditEvents',
   method: 'get',
@@ -90,6 +102,20 @@ export const listAuditEvents = operation({
     verification: Verification.describe('Whether the whole trail is intact'),
   }),
   errors: [],
+  example: {
+    response: {
+      events: [exampleAuditEvent],
+      next_cursor: null,
+      verification: {
+        status: 'intact',
+        length: 42,
+        verified_at: '2026-11-14T16:05:12.480Z',
+        newer_events: 1,
+        head: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2:42:5f1d7a84e02c4b6d9c3fEXAMPLE',
+        broken_at: null,
+      },
+    },
+  },
 })
 
 export const exportErrors = {
@@ -121,4 +147,7 @@ export const exportAuditEvents = operation({
   lines: true,
   errors: [],
   ownErrors: exportErrors,
+  example: {
+    response: { ...exampleAuditEvent, head: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2:42:5f1d7a84e02c4b6d9c3fEXAMPLE' },
+  },
 })

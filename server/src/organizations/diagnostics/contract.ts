@@ -43,6 +43,29 @@ export const listRefusals = operation({
     total: z.int().describe('Total number of refusals'),
   }),
   errors: [],
+  example: {
+    response: {
+      refusals: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+          surface: 'id_token',
+          step: 'audience',
+          code: 'INVALID_TOKEN',
+          message: 'The token is for another application; add its client ID to the allowed audiences',
+          expected: '0oa1b2c3d4EXAMPLE',
+          seen: '0oa9z8y7x6EXAMPLE',
+          origin: 'https://app.example.com',
+          publishable_key_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3',
+          directory_id: 'text',
+          directory_name: 'text',
+          count: 1,
+          first_at: '2026-11-14T16:05:12.480Z',
+          last_at: '2026-11-14T16:05:12.480Z',
+        },
+      ],
+      total: 1,
+    },
+  },
 })
 
 const Warning = z
@@ -74,4 +97,23 @@ export const listWarnings = operation({
     'A key without allowed origins, in an organization without allowed domains, works on any website, and its usage isn’t counted for any site. A warning disappears when you fix the setting.',
   response: z.strictObject({ warnings: z.array(Warning).describe('Current warnings') }),
   errors: [],
+  example: {
+    response: {
+      warnings: [
+        {
+          code: 'KEY_ALLOWS_ANY_ORIGIN',
+          message: 'The key “Shop” works on any website. Set its allowed origins.',
+          publishable_key_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3',
+          origins: [
+            {
+              origin: 'https://app.example.com',
+              count: 1,
+              first_at: '2026-11-14T16:05:12.480Z',
+              last_at: '2026-11-14T16:05:12.480Z',
+            },
+          ],
+        },
+      ],
+    },
+  },
 })

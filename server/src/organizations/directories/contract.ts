@@ -111,7 +111,45 @@ export const getDirectoryStatus = operation({
   description: 'Returns whether the organization has directories and which one is active. Available on every plan.',
   response: DirectoryStatus,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      has_directory: true,
+      has_active_directory: true,
+      directory_count: 1,
+      active_directory: {
+        id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+        name: 'Acme',
+        type: 'okta',
+        domain: 'acme.example',
+        user_count: 36,
+        group_count: 4,
+      },
+    },
+  },
 })
+
+const exampleDirectoryToken = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d1',
+  last_four: 'MPLE',
+  created_at: '2026-11-02T09:30:00.000Z',
+  expires_at: null,
+  last_used_at: '2026-11-14T16:05:12.480Z',
+} as const
+
+const exampleDirectory = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  name: 'Acme',
+  type: 'okta',
+  domain: 'acme.example',
+  status: 'active',
+  scim_base_url: 'https://inlay.example.com/scim/v2/019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2',
+  user_count: 36,
+  group_count: 4,
+  tokens: [exampleDirectoryToken],
+  last_synced_at: '2026-11-14T16:05:12.480Z',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
 
 export const listDirectories = operation({
   ...directories,
@@ -123,6 +161,7 @@ export const listDirectories = operation({
   description: 'Returns the organization’s directories, oldest first, without their bearer tokens.',
   response: z.strictObject({ directories: z.array(Directory).describe('The directories') }),
   errors: [],
+  example: { response: { directories: [exampleDirectory] } },
 })
 
 export const createDirectory = operation({
@@ -145,6 +184,10 @@ export const createDirectory = operation({
     bearer_token: z.string().describe('Token for the SCIM client; shown only once'),
   }).meta({ id: 'CreatedDirectory' }),
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
+  example: {
+    request: { name: 'Acme', type: 'okta', domain: 'acme.example' },
+    response: { ...exampleDirectory, user_count: 0, group_count: 0, bearer_token: 'scim_EXAMPLE' },
+  },
 })
 
 export const getDirectory = operation({
@@ -158,6 +201,7 @@ export const getDirectory = operation({
   params: Id,
   response: Directory,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleDirectory },
 })
 
 export const updateDirectory = operation({
@@ -179,6 +223,10 @@ export const updateDirectory = operation({
   }),
   response: Directory,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
+  example: {
+    request: { name: 'Acme', type: 'okta', domain: 'acme.example', status: 'active' },
+    response: exampleDirectory,
+  },
 })
 
 export const deleteDirectory = operation({
@@ -194,6 +242,7 @@ export const deleteDirectory = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })
 
 export const listDirectoryUsers = operation({
@@ -211,7 +260,36 @@ export const listDirectoryUsers = operation({
     total: z.int().describe('Number of users in the directory'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      users: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+          external_id: '00u1a2b3c4EXAMPLE',
+          user_name: 'ada@example.com',
+          email: 'ada@example.com',
+          name: 'Ada Lovelace',
+          active: true,
+          role: 'admin',
+          is_invited: true,
+          created_at: '2026-11-02T09:30:00.000Z',
+          updated_at: '2026-11-14T16:05:12.480Z',
+        },
+      ],
+      total: 1,
+    },
+  },
 })
+
+const exampleDirectoryGroup = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  external_id: '00u1a2b3c4EXAMPLE',
+  display_name: 'Support',
+  member_count: 1,
+  role: 'admin',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
 
 export const listDirectoryGroups = operation({
   ...directories,
@@ -228,6 +306,7 @@ export const listDirectoryGroups = operation({
     total: z.int().describe('Number of groups in the directory'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { groups: [exampleDirectoryGroup], total: 1 } },
 })
 
 export const rotateDirectoryToken = operation({
@@ -252,6 +331,10 @@ export const rotateDirectoryToken = operation({
     })
     .meta({ id: 'RotatedDirectoryToken' }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    request: { overlap_hours: 24 },
+    response: { bearer_token: 'scim_EXAMPLE', tokens: [exampleDirectoryToken] },
+  },
 })
 
 export const updateDirectoryGroup = operation({
@@ -268,4 +351,5 @@ export const updateDirectoryGroup = operation({
   body: z.strictObject({ role: Role.nullable().describe('Role in the organization; null for none') }),
   response: DirectoryGroup,
   errors: ['RESOURCE_NOT_FOUND', 'PAYMENT_REQUIRED'],
+  example: { request: { role: 'admin' }, response: exampleDirectoryGroup },
 })

@@ -72,6 +72,16 @@ const organizations = { tag: 'Organizations', resource: 'organization' } as cons
 const members = { tag: 'Members', resource: 'member' } as const
 const invitations = { tag: 'Invitations', resource: 'invitation' } as const
 
+const exampleOrganization = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2',
+  name: 'Acme',
+  slug: 'acme',
+  avatar_url: '',
+  role: 'admin',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
+
 export const listOrganizations = operation({
   ...organizations,
   id: 'listOrganizations',
@@ -83,6 +93,7 @@ export const listOrganizations = operation({
     'Returns every organization that you are a member of, with your role in each. To act on one of them, sign in again and choose it: organization operations use the organization that the access token carries.',
   response: z.array(Organization),
   errors: [],
+  example: { response: [exampleOrganization] },
 })
 
 export const createOrganization = operation({
@@ -99,6 +110,7 @@ export const createOrganization = operation({
   body: z.strictObject({ name: name(100).describe('Display name, 1 to 100 characters') }),
   response: Organization,
   errors: [],
+  example: { request: { name: 'Acme' }, response: exampleOrganization },
 })
 
 export const getOrganization = operation({
@@ -113,6 +125,7 @@ export const getOrganization = operation({
   params: Id,
   response: Organization,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleOrganization },
 })
 
 export const getOrganizationBySlug = operation({
@@ -127,6 +140,7 @@ export const getOrganizationBySlug = operation({
   params: z.strictObject({ slug: z.string().describe('Slug of the organization') }),
   response: Organization,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleOrganization },
 })
 
 export const updateOrganization = operation({
@@ -141,7 +155,17 @@ export const updateOrganization = operation({
   body: z.strictObject({ name: name(100).describe('New display name, 1 to 100 characters') }),
   response: Organization,
   errors: [],
+  example: { request: { name: 'Acme' }, response: exampleOrganization },
 })
+
+const exampleUser = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10a1',
+  email: 'ada@example.com',
+  name: 'Ada Lovelace',
+  avatar_url: '',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
 
 export const listMembers = operation({
   ...members,
@@ -154,6 +178,16 @@ export const listMembers = operation({
     'Returns the members of the organization with their profiles and roles. Open invitations aren’t included.',
   response: z.array(Member),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: [
+      {
+        id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+        role: 'admin',
+        created_at: '2026-11-02T09:30:00.000Z',
+        user: exampleUser,
+      },
+    ],
+  },
 })
 
 export const updateMember = operation({
@@ -170,6 +204,15 @@ export const updateMember = operation({
   body: z.strictObject({ role: Role.describe('New role of the member') }),
   response: Member,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    request: { role: 'member' },
+    response: {
+      id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+      role: 'member',
+      created_at: '2026-11-02T09:30:00.000Z',
+      user: exampleUser,
+    },
+  },
 })
 
 export const removeMember = operation({
@@ -185,6 +228,7 @@ export const removeMember = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })
 
 export const leaveOrganization = operation({
@@ -199,7 +243,19 @@ export const leaveOrganization = operation({
     'Ends your own membership. Your tokens for this organization stop working. The last admin can’t leave: the response is a 409 with the code `LAST_ADMIN`. Nor can a member whose role comes from a directory: the code is `MANAGED_BY_DIRECTORY`.',
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })
+
+const exampleInvitation = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  email: 'grace@example.com',
+  role: 'member',
+  invited_by: 'ada@example.com',
+  url: 'https://inlay.example.com/invitations/join?token=Zk3uWq8…',
+  mailed: true,
+  created_at: '2026-11-02T09:30:00.000Z',
+  expires_at: '2026-11-14T16:05:12.480Z',
+} as const
 
 export const listInvitations = operation({
   ...invitations,
@@ -212,6 +268,7 @@ export const listInvitations = operation({
     'Returns the organization’s invitations that haven’t been accepted, declined or withdrawn, and haven’t expired.',
   response: z.array(Invitation),
   errors: [],
+  example: { response: [exampleInvitation] },
 })
 
 export const createInvitation = operation({
@@ -231,6 +288,7 @@ export const createInvitation = operation({
   }),
   response: Invitation,
   errors: ['DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
+  example: { request: { email: 'grace@example.com', role: 'member' }, response: exampleInvitation },
 })
 
 export const renewInvitation = operation({
@@ -246,6 +304,7 @@ export const renewInvitation = operation({
   params: Id,
   response: Invitation,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleInvitation },
 })
 
 export const deleteInvitation = operation({
@@ -261,6 +320,7 @@ export const deleteInvitation = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })
 
 export const listMyInvitations = operation({
@@ -275,6 +335,17 @@ export const listMyInvitations = operation({
     'Returns the open invitations to your verified email address, newest first, at most 100. The list is empty while your address isn’t verified.',
   response: z.array(MyInvitation),
   errors: [],
+  example: {
+    response: [
+      {
+        id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+        organization: { id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2', name: 'Acme', slug: 'acme' },
+        role: 'member',
+        invited_by: 'ada@example.com',
+        created_at: '2026-11-02T09:30:00.000Z',
+      },
+    ],
+  },
 })
 
 export const acceptInvitation = operation({
@@ -290,6 +361,7 @@ export const acceptInvitation = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })
 
 export const declineInvitation = operation({
@@ -305,4 +377,5 @@ export const declineInvitation = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })

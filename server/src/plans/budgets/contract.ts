@@ -78,6 +78,50 @@ const EndUserBudget = z
 const budgets = { tag: 'Budgets', access: 'admin' } as const
 const ofOneEndUser = { ...budgets, path: '/end-users/{id}/budget', resource: 'end_user', params: Id } as const
 
+const exampleAnonymousShares = {
+  day_tokens_per_address: 200_000,
+  day_tokens_per_visitor: 100_000,
+  day_tokens_per_key: null,
+} as const
+
+const exampleDefaultBudget = {
+  day_tokens: 200_000,
+  month_tokens: null,
+  day_cost_micro_usd: null,
+  month_cost_micro_usd: null,
+} as const
+
+const exampleAnonymousBudget = { ...exampleDefaultBudget, day_tokens: 500_000 } as const
+
+const exampleOrganizationBudget = { ...exampleDefaultBudget, day_tokens: null, month_cost_micro_usd: 50_000_000 } as const
+
+const exampleDay = {
+  starts_on: '2026-11-14',
+  resets_at: '2026-11-15T00:00:00.000Z',
+  used_tokens: 18_250,
+  reserved_tokens: 0,
+  used_cost_micro_usd: 9900,
+  reserved_cost_micro_usd: 0,
+  is_nearly_reached: false,
+} as const
+
+const exampleMonth = {
+  ...exampleDay,
+  starts_on: '2026-11-01',
+  resets_at: '2026-12-01T00:00:00.000Z',
+} as const
+
+const exampleBudgets = {
+  organization: exampleOrganizationBudget,
+  end_user_default: exampleDefaultBudget,
+  anonymous: exampleAnonymousBudget,
+  anonymous_shares: exampleAnonymousShares,
+  state: {
+    organization: { day: exampleDay, month: exampleMonth },
+    anonymous: { day: exampleDay, month: exampleMonth },
+  },
+} as const
+
 export const getBudgets = operation({
   ...budgets,
   id: 'getBudgets',
@@ -88,6 +132,7 @@ export const getBudgets = operation({
     'Budgets limit what the agent uses per UTC day and month, in tokens and in money. Before each model call, the most that it can use is reserved in the budgets of the organization and of the end user or anonymous visitors, including the shares of the visitor. If that exceeds a limit, the call isn’t made, and the user is told when the budget resets.',
   response: Budgets,
   errors: [],
+  example: { response: exampleBudgets },
 })
 
 export const updateBudgets = operation({
@@ -106,7 +151,19 @@ export const updateBudgets = operation({
   }),
   response: Budgets,
   errors: [],
+  example: {
+    request: { organization: { month_cost_micro_usd: 50_000_000 }, anonymous: { day_tokens: 500_000 } },
+    response: exampleBudgets,
+  },
 })
+
+const exampleOwnBudget = { ...exampleDefaultBudget, day_tokens: 1_000_000 } as const
+
+const exampleEndUserBudget = {
+  ...exampleOwnBudget,
+  effective: exampleOwnBudget,
+  state: { day: exampleDay, month: exampleMonth },
+} as const
 
 export const getEndUserBudget = operation({
   ...ofOneEndUser,
@@ -117,6 +174,7 @@ export const getEndUserBudget = operation({
     'Returns the end user’s own limits, the limits that apply, and what the end user has used. Returns a 404 if the end user doesn’t exist or was erased.',
   response: EndUserBudget,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleEndUserBudget },
 })
 
 export const updateEndUserBudget = operation({
@@ -129,4 +187,5 @@ export const updateEndUserBudget = operation({
   body: z.strictObject(ownLimits).partial(),
   response: EndUserBudget,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { request: { day_tokens: 1_000_000 }, response: exampleEndUserBudget },
 })

@@ -40,6 +40,17 @@ const PlanInfo = z
 
 const plans = { tag: 'Plans', access: 'org' } as const
 
+const examplePlanLimits = { seats: 25, end_users: 5000, sites: 10, skills: 200 } as const
+
+const examplePlanFeatures = {
+  sso: true,
+  scim: false,
+  audit_logs: false,
+  custom_domains: false,
+  end_users: true,
+  seats: true,
+} as const
+
 export const listPlans = operation({
   ...plans,
   id: 'listPlans',
@@ -49,6 +60,22 @@ export const listPlans = operation({
   description: 'Returns every plan that this installation offers, smallest first.',
   response: z.strictObject({ plans: z.array(Plan).describe('The plans'), count: z.int().describe('Number of plans') }),
   errors: [],
+  example: {
+    response: {
+      plans: [
+        {
+          id: 'team',
+          name: 'Team',
+          description: 'For growing teams',
+          features: examplePlanFeatures,
+          limits: examplePlanLimits,
+          created_at: '2026-11-02T09:30:00.000Z',
+          updated_at: '2026-11-14T16:05:12.480Z',
+        },
+      ],
+      count: 1,
+    },
+  },
 })
 
 export const getPlanInfo = operation({
@@ -68,6 +95,14 @@ export const getPlanInfo = operation({
   }),
   response: PlanInfo,
   errors: [],
+  example: {
+    response: {
+      plan: { id: 'team', name: 'Team', description: 'For growing teams' },
+      features: examplePlanFeatures,
+      limits: examplePlanLimits,
+      usage: { seats_used: 8, end_users_used: 1280 },
+    },
+  },
 })
 
 export const getPlanUsage = operation({
@@ -86,6 +121,7 @@ export const getPlanUsage = operation({
     })
     .meta({ id: 'PlanUsage' }),
   errors: [],
+  example: { response: { seats: 1, end_users: 1, sites: 1, skills: 1 } },
 })
 
 export const checkFeature = operation({
@@ -112,4 +148,5 @@ export const checkFeature = operation({
     reason: z.string().nullable().describe('Why it isn’t allowed; null if it is'),
   }),
   errors: [],
+  example: { request: { feature: 'seats' }, response: { feature: 'seats', allowed: true, reason: null } },
 })

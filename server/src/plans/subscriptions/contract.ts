@@ -79,6 +79,21 @@ export const getSubscription = operation({
     'Returns the full record, or null if the organization has no subscription. If it has several, an active one comes first, then one whose payment is overdue, then the newest.',
   response: Subscription.nullable(),
   errors: [],
+  example: {
+    response: {
+      id: 'sub_EXAMPLE',
+      status: 'active',
+      plan_id: 'team',
+      product_id: 'prod_EXAMPLE',
+      customer_id: 'cus_EXAMPLE',
+      seats: 1,
+      current_period_end: '2026-12-01T00:00:00.000Z',
+      cancel_at: null,
+      grace_ends_at: '2026-11-14T16:05:12.480Z',
+      created_at: '2026-11-02T09:30:00.000Z',
+      updated_at: '2026-11-14T16:05:12.480Z',
+    },
+  },
 })
 
 export const getSubscriptionStatus = operation({
@@ -92,6 +107,16 @@ export const getSubscriptionStatus = operation({
     'Returns a short summary, also for an organization without a subscription. Use it to decide whether to show an upgrade button.',
   response: StatusView,
   errors: [],
+  example: {
+    response: {
+      has_subscription: true,
+      is_active: true,
+      status: 'active',
+      plan_id: 'team',
+      current_period_end: '2026-12-01T00:00:00.000Z',
+      cancel_at: null,
+    },
+  },
 })
 
 export const listProducts = operation({
@@ -121,6 +146,7 @@ export const listProducts = operation({
       ),
   }),
   errors: [],
+  example: { response: { products: [{ product_id: 'prod_EXAMPLE', plan_id: 'team' }], plan_changes: 'checkout' } },
 })
 
 export const getCheckoutUrl = operation({
@@ -138,6 +164,10 @@ export const getCheckoutUrl = operation({
   response: z.url().describe('Carries the organization’s id as `customerExternalId`'),
   errors: ['RESOURCE_NOT_FOUND'],
   ownErrors: billingErrors,
+  example: {
+    response:
+      'https://billing.example.com/checkout?product=prod_EXAMPLE&customerExternalId=019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2',
+  },
 })
 
 export const getPortalUrl = operation({
@@ -152,6 +182,7 @@ export const getPortalUrl = operation({
   response: z.url(),
   errors: [],
   ownErrors: portalErrors,
+  example: { response: 'https://billing.example.com/portal' },
 })
 
 export const syncSubscription = operation({
@@ -169,4 +200,5 @@ export const syncSubscription = operation({
   }),
   errors: [],
   ownErrors: billingErrors,
+  example: { response: { synced: 1, deleted: 0 } },
 })

@@ -96,7 +96,16 @@ export const getDailyUsage = operation({
   query: z.strictObject({ ...site, ...range }),
   response: z.array(DailyUsage),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: [{ date: '2026-11-14', total_requests: 12, total_tokens: 18_250, total_cost_micro_usd: 9900 }] },
 })
+
+const exampleUsageTotals = {
+  total_requests: 12,
+  total_prompt_tokens: 15_200,
+  total_completion_tokens: 3050,
+  total_tokens: 18_250,
+  total_cost_micro_usd: 9900,
+} as const
 
 export const getUsageStats = operation({
   ...usage,
@@ -108,6 +117,7 @@ export const getUsageStats = operation({
   query: z.strictObject({ ...site, ...range }),
   response: UsageTotals,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleUsageTotals },
 })
 
 export const listSiteUsage = operation({
@@ -122,6 +132,14 @@ export const listSiteUsage = operation({
     total: z.int().describe('Number of sites with usage in the range'),
   }),
   errors: [],
+  example: {
+    response: {
+      sites: [
+        { ...exampleUsageTotals, site_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4', origin: 'https://app.example.com' },
+      ],
+      total: 1,
+    },
+  },
 })
 
 export const listEndUserUsage = operation({
@@ -137,6 +155,20 @@ export const listEndUserUsage = operation({
     total: z.int().describe('Number of end users with usage in the range'),
   }),
   errors: [],
+  example: {
+    response: {
+      users: [
+        {
+          ...exampleUsageTotals,
+          end_user_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5',
+          external_id: '00u1a2b3c4EXAMPLE',
+          email: 'ada@example.com',
+          is_preview: true,
+        },
+      ],
+      total: 1,
+    },
+  },
 })
 
 export const listModelUsage = operation({
@@ -151,6 +183,7 @@ export const listModelUsage = operation({
     total: z.int().describe('Number of models with usage in the range'),
   }),
   errors: [],
+  example: { response: { models: [{ ...exampleUsageTotals, model: 'gpt-5-mini' }], total: 1 } },
 })
 
 export const getEndUserStats = operation({
@@ -164,6 +197,7 @@ export const getEndUserStats = operation({
   params: EndUserId,
   response: UsageTotals,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleUsageTotals },
 })
 
 export const listEndUserHistory = operation({
@@ -181,4 +215,24 @@ export const listEndUserHistory = operation({
     total: z.int().describe('Total number of usage events of the end user'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      events: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+          end_user_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5',
+          site_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4',
+          prompt_tokens: 1520,
+          completion_tokens: 310,
+          total_tokens: 1830,
+          is_estimated: false,
+          cost_micro_usd: 1000,
+          model: 'gpt-5-mini',
+          finish_reason: 'stop',
+          created_at: '2026-11-02T09:30:00.000Z',
+        },
+      ],
+      total: 1,
+    },
+  },
 })

@@ -87,6 +87,32 @@ export const listToolCalls = operation({
   }),
   rows: 'tool_calls',
   errors: [],
+  example: {
+    response: {
+      tool_calls: [
+        {
+          id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+          at: '2026-11-14T16:05:12.480Z',
+          user_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1002',
+          user_email: 'ada@example.com',
+          client_id: 'dcr_EXAMPLE',
+          client_name: 'Claude',
+          source_type: 'page',
+          source: 'https://shop.example.com',
+          tool: 'add_to_cart',
+          definition_hash: '9a3e0c1f5bEXAMPLE',
+          arguments_hash: 'q1kX0nJm2Vb8wPzEXAMPLE',
+          approval: 'allowed',
+          approval_at: '2026-11-14T16:05:14.120Z',
+          governance: 'allowed',
+          outcome: 'succeeded',
+          failure_code: null,
+          duration_ms: 1840,
+        },
+      ],
+      next_cursor: null,
+    },
+  },
 })
 
 export const getToolCallContents = operation({
@@ -109,6 +135,14 @@ export const getToolCallContents = operation({
     })
     .meta({ id: 'ToolCallContents' }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+      arguments: '{"product_id":"ink-blue"}',
+      result: '{"content":[{"type":"text","text":"Added"}],"isError":false}',
+      expires_at: '2026-11-14T16:05:12.480Z',
+    },
+  },
 })
 
 const Settings = z
@@ -131,6 +165,7 @@ export const getToolCallSettings = operation({
   description: 'Every tool call is recorded. This setting determines how long its arguments and result are kept.',
   response: Settings,
   errors: [],
+  example: { response: { contents_days: 30 } },
 })
 
 export const updateToolCallSettings = operation({
@@ -145,4 +180,5 @@ export const updateToolCallSettings = operation({
   body: Settings,
   response: Settings,
   errors: [],
+  example: { request: { contents_days: 30 }, response: { contents_days: 30 } },
 })

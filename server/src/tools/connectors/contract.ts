@@ -126,6 +126,23 @@ const ConnectorTest = z
 
 const connectors = { tag: 'Connectors', resource: 'connector' } as const
 
+const exampleConnector = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1001',
+  name: 'orders',
+  kind: 'id_jag',
+  server_url: 'https://tools.example.com/mcp',
+  client_id: 'inlay-hub',
+  client_secret_last4: '9d1c',
+  idp_client_id: null,
+  idp_client_secret_last4: null,
+  scopes: ['mcp:tools:read', 'mcp:tools:call'],
+  audience_mode: 'resource',
+  read_only_tools: ['text'],
+  status: 'active',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
+
 export const listConnectors = operation({
   ...connectors,
   id: 'listConnectors',
@@ -137,6 +154,7 @@ export const listConnectors = operation({
     'Returns all connectors of the organization without their secrets. A connector is a remote tool server (MCP) whose tools Inlay calls on behalf of the user.',
   response: z.strictObject({ connectors: z.array(Connector).describe('The connectors') }),
   errors: [],
+  example: { response: { connectors: [exampleConnector] } },
 })
 
 export const createConnector = operation({
@@ -191,6 +209,16 @@ export const createConnector = operation({
     }),
   response: Connector,
   errors: ['DUPLICATE_RESOURCE'],
+  example: {
+    request: {
+      name: 'orders',
+      kind: 'id_jag',
+      server_url: 'https://tools.example.com/mcp',
+      client_id: 'inlay-hub',
+      client_secret: 'cs_EXAMPLE_9d1c',
+    },
+    response: exampleConnector,
+  },
 })
 
 export const getConnector = operation({
@@ -204,6 +232,7 @@ export const getConnector = operation({
   params: Id,
   response: Connector,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleConnector },
 })
 
 export const updateConnector = operation({
@@ -232,6 +261,7 @@ export const updateConnector = operation({
   }),
   response: Connector,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+  example: { request: { scopes: ['mcp:tools:read'] }, response: { ...exampleConnector, scopes: ['mcp:tools:read'] } },
 })
 
 export const deleteConnector = operation({
@@ -245,6 +275,7 @@ export const deleteConnector = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })
 
 export const testConnector = operation({
@@ -260,4 +291,15 @@ export const testConnector = operation({
   params: Id,
   response: ConnectorTest,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      success: true,
+      steps: [
+        { step: 'metadata', status: 'ok', message: 'The server accepts tokens of https://tools.example.com.' },
+        { step: 'provider_exchange', status: 'ok', message: 'The identity provider issued an assertion.' },
+        { step: 'redemption', status: 'ok', message: 'The server issued an access token.' },
+        { step: 'tools_list', status: 'ok', message: 'The server offers 12 tools.' },
+      ],
+    },
+  },
 })

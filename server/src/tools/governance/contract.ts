@@ -104,6 +104,26 @@ const GovernanceTest = z
 
 const governance = { tag: 'Governance' } as const
 
+const exampleGovernanceConfig = {
+  provider_key: 'byo',
+  interceptor_url: 'https://policies.example.com/decide',
+  interceptor_name: 'Acme policies',
+  api_key_last4: '4f2a',
+  has_api_key: true,
+  is_enabled: true,
+  last_test_status: 'success',
+  last_test_message: 'The interceptor let the sample call pass.',
+  last_test_at: '2026-11-14T16:05:12.480Z',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
+
+const exampleGovernanceProvider = {
+  effective_status: 'active',
+  reason: 'The governance provider checks every tool call.',
+  config: exampleGovernanceConfig,
+} as const
+
 export const getGovernanceProvider = operation({
   ...governance,
   id: 'getGovernanceProvider',
@@ -115,6 +135,7 @@ export const getGovernanceProvider = operation({
     'A governance provider allows or blocks every tool call. Returns its configuration, without the API key, and whether it’s in effect.',
   response: GovernanceProvider,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleGovernanceProvider },
 })
 
 export const updateGovernanceProvider = operation({
@@ -133,6 +154,16 @@ export const updateGovernanceProvider = operation({
   }),
   response: GovernanceProvider,
   errors: [],
+  example: {
+    request: {
+      provider_key: 'byo',
+      interceptor_url: 'https://policies.example.com/decide',
+      interceptor_name: 'Acme policies',
+      api_key: 'gk_EXAMPLE_4f2a',
+      is_enabled: true,
+    },
+    response: exampleGovernanceProvider,
+  },
 })
 
 export const clearGovernanceProvider = operation({
@@ -147,6 +178,13 @@ export const clearGovernanceProvider = operation({
     'Deletes the configuration and the API key. Tool calls are no longer checked. Has no effect if no provider is configured.',
   response: GovernanceProvider,
   errors: [],
+  example: {
+    response: {
+      effective_status: 'bypassed',
+      reason: 'No governance provider is configured, so tool calls aren’t checked.',
+      config: null,
+    },
+  },
 })
 
 export const testInterceptor = operation({
@@ -161,4 +199,21 @@ export const testInterceptor = operation({
   body: z.strictObject(connection),
   response: GovernanceTest,
   errors: [],
+  example: {
+    request: {
+      provider_key: 'byo',
+      interceptor_url: 'https://policies.example.com/decide',
+      interceptor_name: 'Acme policies',
+      api_key: 'gk_EXAMPLE_4f2a',
+    },
+    response: {
+      provider_key: 'byo',
+      interceptor_url: 'https://policies.example.com/decide',
+      interceptor_name: 'Acme policies',
+      status: 'success',
+      message: 'The interceptor let the sample call pass.',
+      violations: [],
+      latency_ms: 84,
+    },
+  },
 })

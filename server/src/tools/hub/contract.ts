@@ -47,6 +47,17 @@ export const usersHaveTools = 'only users have open pages and connected accounts
 const hub = { tag: 'Hub', access: 'org', method: 'get' } as const
 const own = { ...hub, usersOnly: usersHaveTools } as const
 
+const exampleHubSource = {
+  sourceId: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1007',
+  tabId: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c1008',
+  origin: 'https://app.example.com',
+  title: 'Paper & Pen',
+  url: 'https://app.example.com/cart',
+  toolCount: 3,
+  connectedAt: '2026-11-14T16:05:12.480Z',
+  lastSeenAt: '2026-11-14T16:05:12.480Z',
+} as const
+
 export const listSources = operation({
   ...own,
   id: 'listHubSources',
@@ -59,6 +70,7 @@ export const listSources = operation({
     sources: z.array(HubSource).describe('The open pages'),
   }),
   errors: [],
+  example: { response: { count: 1, sources: [exampleHubSource] } },
 })
 
 export const listTools = operation({
@@ -81,6 +93,29 @@ export const listTools = operation({
     tools: z.array(HubTool).describe('The tools'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: {
+    response: {
+      count: 1,
+      tools: [
+        {
+          name: 'add_to_cart',
+          title: 'Where is my order?',
+          description: 'Adds a product to the cart of the user who has this page open.',
+          inputSchema: { type: 'object', properties: { product_id: { type: 'string' } }, required: ['product_id'] },
+          annotations: {
+            title: 'Where is my order?',
+            readOnlyHint: true,
+            destructiveHint: true,
+            idempotentHint: true,
+            openWorldHint: true,
+            consequentialHint: true,
+            untrustedContentHint: true,
+          },
+          sources: [exampleHubSource],
+        },
+      ],
+    },
+  },
 })
 
 export const countOpenTabs = operation({
@@ -97,4 +132,5 @@ export const countOpenTabs = operation({
       .describe('False if a server of the installation didn’t reply in time: its tabs are missing'),
   }),
   errors: [],
+  example: { response: { open_tabs: 1, is_complete: true } },
 })

@@ -25,6 +25,18 @@ const EndUser = z
 
 const common = { tag: 'End users', resource: 'end_user' } as const
 
+const exampleEndUser = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5',
+  organization_id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2',
+  external_id: '00u1a2b3c4EXAMPLE',
+  email: 'ada@example.com',
+  metadata: '{"name":"Ada Lovelace","email_verified":true}',
+  is_preview: true,
+  last_activity_at: '2026-11-14T16:05:12.480Z',
+  created_at: '2026-11-02T09:30:00.000Z',
+  updated_at: '2026-11-14T16:05:12.480Z',
+} as const
+
 export const listEndUsers = operation({
   ...common,
   id: 'listEndUsers',
@@ -50,6 +62,7 @@ export const listEndUsers = operation({
     total: z.int().describe('Number of end users in the organization, or that match the search'),
   }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { users: [exampleEndUser], total: 1 } },
 })
 
 export const getEndUser = operation({
@@ -63,6 +76,7 @@ export const getEndUser = operation({
   params: Id,
   response: EndUser,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: exampleEndUser },
 })
 
 const providers = { tag: 'Identity provider', access: 'admin' } as const
@@ -95,6 +109,15 @@ export const listIssuers = operation({
       .describe('Every issuer with end users, the one with most first'),
   }),
   errors: [],
+  example: {
+    response: {
+      current_issuer: 'https://login.example.com',
+      issuers: [
+        { issuer: 'https://acme.okta.com', end_users: 212 },
+        { issuer: 'https://login.example.com', end_users: 3 },
+      ],
+    },
+  },
 })
 
 const Subject = z.string().min(1).max(255)
@@ -159,4 +182,21 @@ export const carryOverEndUsers = operation({
     })
     .meta({ id: 'CarryOver' }),
   errors: [],
+  example: {
+    request: {
+      from_issuer: 'https://acme.okta.com',
+      by: 'list',
+      users: [{ from: '00u1a2b3c4EXAMPLE', to: 'ada' }],
+      is_preview: true,
+    },
+    response: {
+      is_preview: true,
+      to_issuer: 'https://login.example.com',
+      carried_over: 1,
+      merged: 0,
+      conflict_count: 0,
+      conflicts: [],
+      is_complete: true,
+    },
+  },
 })

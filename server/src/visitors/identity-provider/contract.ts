@@ -60,6 +60,14 @@ const Config = z
 
 const common = { tag: 'Identity provider' } as const
 
+const exampleIdentityProviderConfig = {
+  idp_type: 'okta',
+  allowed_audiences: ['0oa1b2c3d4EXAMPLE'],
+  idp_domain: 'acme.okta.com',
+  idp_issuer: null,
+  allowed_domains: ['https://app.example.com'],
+} as const
+
 export const getConfig = operation({
   ...common,
   id: 'getIdentityProviderConfig',
@@ -71,6 +79,7 @@ export const getConfig = operation({
     'Returns the provider whose ID tokens the widget accepts, and the origins that can embed the widget. All five fields are always present; a field that isn’t set is null or an empty list.',
   response: Config,
   errors: [],
+  example: { response: exampleIdentityProviderConfig },
 })
 
 export const updateConfig = operation({
@@ -93,6 +102,15 @@ export const updateConfig = operation({
     .partial(),
   response: Config,
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
+  example: {
+    request: {
+      idp_type: 'okta',
+      idp_domain: 'acme.okta.com',
+      allowed_audiences: ['0oa1b2c3d4EXAMPLE'],
+      allowed_domains: ['https://app.example.com'],
+    },
+    response: exampleIdentityProviderConfig,
+  },
 })
 
 /** The steps of a test, in order. */
@@ -136,6 +154,21 @@ export const testProvider = operation({
     })
     .meta({ id: 'IdentityProviderTest' }),
   errors: [],
+  example: {
+    request: { idp_type: 'okta', idp_domain: 'acme.okta.com' },
+    response: {
+      success: true,
+      issuer: 'https://acme.okta.com',
+      jwks_uri: 'https://acme.okta.com/oauth2/v1/keys',
+      error: null,
+      steps: [
+        { step: 'discovery', status: 'ok', message: 'https://acme.okta.com/.well-known/openid-configuration' },
+        { step: 'issuer', status: 'ok', message: 'https://acme.okta.com' },
+        { step: 'endpoints', status: 'ok', message: 'https://acme.okta.com/oauth2/v1/keys' },
+        { step: 'keys', status: 'ok', message: '2 signing keys (RSA)' },
+      ],
+    },
+  },
 })
 
 export const getAllowedDomains = operation({
@@ -149,6 +182,7 @@ export const getAllowedDomains = operation({
     'Returns the origins that can embed the widget with any key that doesn’t have its own origins. It is the same list as `allowed_domains` in the identity provider configuration.',
   response: z.strictObject({ allowed_domains: z.array(z.string()).describe('Origins that can embed the widget') }),
   errors: [],
+  example: { response: { allowed_domains: ['https://app.example.com'] } },
 })
 
 export const setAllowedDomains = operation({
@@ -170,4 +204,8 @@ export const setAllowedDomains = operation({
     allowed_domains: z.array(z.string()).describe('The new list, in canonical form and without duplicates'),
   }),
   errors: ['PAYMENT_REQUIRED'],
+  example: {
+    request: { allowed_domains: ['https://app.example.com'] },
+    response: { allowed_domains: ['https://app.example.com'] },
+  },
 })

@@ -24,6 +24,17 @@ const PublishableKey = z
 
 const keys = { tag: 'Publishable keys', resource: 'publishable_key' } as const
 
+const examplePublishableKey = {
+  id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10c3',
+  name: 'Shop',
+  key_prefix: 'pk_live_7Qm2',
+  allowed_origins: ['https://app.example.com'],
+  can_reveal: true,
+  revoked_at: null,
+  last_used_at: '2026-11-14T16:05:12.480Z',
+  created_at: '2026-11-02T09:30:00.000Z',
+} as const
+
 export const listKeys = operation({
   ...keys,
   id: 'listPublishableKeys',
@@ -35,6 +46,7 @@ export const listKeys = operation({
     'Returns every key of the organization, including revoked ones, without the full key. To see a full key again, use the reveal operation.',
   response: z.strictObject({ keys: z.array(PublishableKey).describe('The keys, without the full key') }),
   errors: [],
+  example: { response: { keys: [examplePublishableKey] } },
 })
 
 export const createKey = operation({
@@ -58,6 +70,14 @@ export const createKey = operation({
     id: 'CreatedPublishableKey',
   }),
   errors: ['RESOURCE_NOT_FOUND', 'DUPLICATE_RESOURCE', 'PAYMENT_REQUIRED'],
+  example: {
+    request: { name: 'Shop', allowed_origins: ['https://app.example.com'] },
+    response: {
+      ...examplePublishableKey,
+      last_used_at: null,
+      key: 'pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz',
+    },
+  },
 })
 
 export const updateKey = operation({
@@ -77,6 +97,7 @@ export const updateKey = operation({
   }),
   response: PublishableKey,
   errors: ['RESOURCE_NOT_FOUND', 'PAYMENT_REQUIRED'],
+  example: { request: { name: 'Shop', allowed_origins: ['https://app.example.com'] }, response: examplePublishableKey },
 })
 
 export const revealKey = operation({
@@ -90,6 +111,7 @@ export const revealKey = operation({
   params: Id,
   response: z.strictObject({ key: z.string().describe('The full key') }),
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { key: 'pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz' } },
 })
 
 export const revokeKey = operation({
@@ -104,4 +126,5 @@ export const revokeKey = operation({
   params: Id,
   response: PublishableKey,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { ...examplePublishableKey, revoked_at: '2026-11-14T16:05:12.480Z' } },
 })

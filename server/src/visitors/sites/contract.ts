@@ -27,6 +27,17 @@ export const listSites = operation({
     'A site is an origin that an admin has allowed, on a publishable key or in the allowed domains. A site that is no longer allowed stays in the list while usage is recorded for it, and doesn’t count towards the plan.',
   response: z.array(Site),
   errors: [],
+  example: {
+    response: [
+      {
+        id: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10d4',
+        origin: 'https://app.example.com',
+        name: 'app.example.com',
+        created_at: '2026-11-02T09:30:00.000Z',
+        last_seen_at: '2026-11-14T16:05:12.480Z',
+      },
+    ],
+  },
 })
 
 export const deleteSite = operation({
@@ -41,4 +52,5 @@ export const deleteSite = operation({
   params: Id,
   response: Success,
   errors: ['RESOURCE_NOT_FOUND'],
+  example: { response: { success: true } },
 })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { operation } from '../../kernel/foundation/operation.ts'
-import { fail, variant } from '../../kernel/lib/errors.ts'
+import { type Failure, fail, variant } from '../../kernel/lib/errors.ts'
 
 /** Errors of a ticket exchange, in addition to those in `errorTable`. The outer code is the same as `data.code`. */
 const ticketErrors = {
@@ -61,8 +61,22 @@ export const exchangeTicket = operation({
     .meta({ id: 'Ticket' }),
   errors: ['PAYMENT_REQUIRED'],
   ownErrors: ticketErrors,
-  refuseBody(problem) {
+  refuseBody(problem: Failure) {
     const { field, details } = problem.envelope.data ?? {}
     return ticketFailure('INVALID_BODY', { field, details })
+  },
+  example: {
+    request: {
+      publishable_key: 'pk_live_7Qm2ZtR4x9LkV1bN8cYwF3hJ6sDpA0eGuT5iXoMfKrW2yBz',
+      id_token: 'eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiIwMHUxIn0.c2lnbmF0dXJl',
+      embedding_origin: 'https://app.example.com',
+    },
+    response: {
+      ticket: 'tk_EXAMPLE',
+      userId: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10e5',
+      orgId: '019a8c3e-5b70-7c41-9f2e-3d6b8a4c10b2',
+      expiresAt: 1_794_672_060_000,
+      expiresIn: 60,
+    },
   },
 })
