@@ -23,9 +23,10 @@ import { serveGithubApp } from './content/code-host/pages.ts'
 import { serveGithubWebhooks } from './content/code-host/webhooks.ts'
 import type { Service } from './kernel/foundation/service.ts'
 import { Connections, isAnswering, jsonHeaders, splitAddress } from './kernel/http/connections.ts'
+import { describeFailure, type Endpoint } from './kernel/http/json-endpoint.ts'
 import { createObserver, type Observation } from './kernel/http/observation.ts'
 import { publicDocument } from './kernel/http/protected-resources.ts'
-import { createRest, describeFailure } from './kernel/http/rest.ts'
+import { createRest } from './kernel/http/rest.ts'
 import { SharedFile, sendFile } from './kernel/http/shared-file.ts'
 import { notFound } from './kernel/lib/errors.ts'
 import { serveInvitations } from './organizations/organizations/invitation-pages.ts'
@@ -99,37 +100,25 @@ export async function createApp(service: Capabilities): Promise<App> {
   app.onError(refuse)
 
   const pages = getRequestListener(app.fetch, { overrideGlobalObjects: false })
-  const rest = createRest(service, access, api)
+  const findOperation = createRest(service, access, api)
   const mcp = await createMcp(service, access, tools)
   const scim = createScim(service)
+
+  function endpointOf(path: string): Endpoint | undefined {
+    if (path === '/mcp' || path === '/mcp/') return mcp
+    if (path === '/ag-ui' || path.startsWith('/ag-ui/')) return service.agUi.serve
+    if (path.startsWith(scimPath)) return scim
+  }
 
   /** Operations and tools bypass the pages' router, because they are almost all requests. */
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url = '/' } = request
-    const { path, query } = splitAddress(url)
-    if (path === '/mcp' || path === '/mcp/') {
-      const observation = observe()
-      const operation = await mcp(request, response, observation)
-      observation.end(operation, method, response.statusCode)
-      return
-    }
-    if (path === '/ag-ui' || path.startsWith('/ag-ui/')) {
-      const observation = observe()
-      const operation = await service.agUi.serve(path, request, response, observation)
-      observation.end(operation, method, response.statusCode)
-      return
-    }
-    if (path.startsWith(scimPath)) {
-      const observation = observe()
-      const operation = await scim(path, query, request, response, observation)
-      observation.end(operation, method, response.statusCode)
-      return
-    }
-    const match = rest.match(method, path)
-    if (!match) return pages(request, response)
+    const address = splitAddress(url)
+    const endpoint = endpointOf(address.path) ?? findOperation(method, address.path)
+    if (!endpoint) return pages(request, response)
     const observation = observe()
-    await rest.serve(match, query, request, response, observation)
-    observation.end(match.operation.id, method, response.statusCode)
+    const operation = await endpoint(request, response, observation, address)
+    observation.end(operation, method, response.statusCode)
   }
   const connections = new Connections(serve)
 

@@ -55,7 +55,7 @@ async function serveBriefly(patienceMs = graceMs): Promise<{ agUi: AgUi; url: st
   const observe = createObserver(shop.service)
   const agUi = await createAgUi(shop.service, patienceMs)
   const server = createHttpServer({}, (request, response) => {
-    void agUi.serve(splitAddress(request.url ?? '').path, request, response, observe())
+    void agUi.serve(request, response, observe(), splitAddress(request.url ?? ''))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,11 +1,18 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Runs, Speaker } from '../../agent/runs/runs.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { isJson, readText, sendJson } from '../../kernel/http/connections.ts'
+import { readText, sendJson } from '../../kernel/http/connections.ts'
+import {
+  type Endpoint,
+  isPreflight,
+  parseBody,
+  preflightHeaders,
+  readJson,
+  requireJsonPost,
+  sendFailure,
+} from '../../kernel/http/json-endpoint.ts'
 import type { Observation } from '../../kernel/http/observation.ts'
-import { describeFailure } from '../../kernel/http/rest.ts'
 import { failure, invalid, notFound } from '../../kernel/lib/errors.ts'
-import { InvalidJson, parseJson } from '../../kernel/lib/json.ts'
 import { completeConsent, createConnectLinks } from '../../tools/consent/end-user-consents.ts'
 import type { EndOfConversation, HeldAccess, HeldConversation } from '../../visitors/tickets/held-access.ts'
 import { checkHolder } from '../../visitors/tickets/standing.ts'
@@ -21,8 +28,8 @@ const shortBodyLimit = 4 * 1024
 
 /** Serves AG-UI 1.0 at `/ag-ui`. */
 export interface AgUi {
-  /** Serves a request to `/ag-ui` or a path below it, and returns its name for logs and metrics. */
-  serve(path: string, request: IncomingMessage, response: ServerResponse, seen: Observation): Promise<string>
+  /** Serves `/ag-ui` and the paths below it. */
+  serve: Endpoint
   /** Ends all streams. The runs continue. */
   endStreams(): void
   close(): Promise<void>
@@ -66,7 +73,7 @@ export async function createAgUi(
     const { session, abort } = visit
     requireEventStream(request.headers)
     const text = await readText(request, bodyLimit)
-    const input = readRunRequest(readJson(text))
+    const input = readRunRequest(parseBody(text))
     abort.signal.throwIfAborted()
     const release = attendance.admit(session.holder, session.visitor, Buffer.byteLength(text))
     const closed = new Promise<void>((resolve) => response.once('close', resolve))
@@ -82,7 +89,7 @@ export async function createAgUi(
   }
 
   async function stop({ session }: Visit, request: IncomingMessage, response: ServerResponse, seen: Observation) {
-    const { thread } = readStopRequest(readJson(await readText(request, shortBodyLimit)))
+    const { thread } = readStopRequest(await readJson(request, shortBodyLimit))
     await service.runs.stop(speakerOf(session, request), thread)
     response.writeHead(204, seen.headers).end()
   }
@@ -93,7 +100,7 @@ export async function createAgUi(
     response: ServerResponse,
     seen: Observation,
   ) {
-    const { code } = readConnectRequest(readJson(await readText(request, shortBodyLimit)))
+    const { code } = readConnectRequest(await readJson(request, shortBodyLimit))
     const connector = await completeConsent(service, holder, code)
     sendJson(response, 200, seen.headers, JSON.stringify({ connector }))
   }
@@ -105,7 +112,7 @@ export async function createAgUi(
   ])
 
   return {
-    async serve(path, request, response, observation) {
+    async serve(request, response, observation, { path }) {
       const { name, act } = actions.get(path.replace(/\/$/, '')) ?? { name: 'other', act: undefined }
       try {
         if (!act) throw notFound('route', `${request.method} ${path}`)
@@ -113,7 +120,7 @@ export async function createAgUi(
           allow(request, response, observation)
           return name
         }
-        requireJsonPost(request)
+        requireJsonPost(request, refusals)
         const session = readSession(service, request, observation)
         const visit = new Visit(session)
         visits.add(visit)
@@ -126,9 +133,7 @@ export async function createAgUi(
           service.heldAccess.release(session.holder, visit)
         }
       } catch (error) {
-        const { status, headers, body } = describeFailure(service, error, observation)
-        if (response.headersSent) response.destroy()
-        else sendJson(response, status, headers, body)
+        sendFailure(service, error, response, observation)
       }
       return name
     },
@@ -139,30 +144,14 @@ export async function createAgUi(
   }
 }
 
-/** Browsers send preflight requests without a token. */
-const isPreflight = ({ method, headers }: IncomingMessage) =>
-  method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
-
-/** The token's origin isn't known yet. A page can only read the response to its request if the origins are the same. */
 function allow({ headers }: IncomingMessage, response: ServerResponse, observation: Observation): void {
-  response
-    .writeHead(204, {
-      ...observation.headers,
-      'access-control-allow-origin': headers.origin ?? 'null',
-      'access-control-allow-methods': 'POST',
-      'access-control-allow-headers': 'authorization, content-type, accept',
-      'access-control-max-age': '600',
-      vary: 'Origin',
-    })
-    .end()
+  const allowed = preflightHeaders(headers.origin, 'authorization, content-type, accept')
+  response.writeHead(204, { ...observation.headers, ...allowed }).end()
 }
 
-function requireJsonPost({ method, headers }: IncomingMessage): void {
-  if (method !== 'POST') {
-    throw failure(405, 'METHOD_NOT_ALLOWED', 'Send a POST request', { headers: { allow: 'POST' } })
-  }
-  if (!isJson(headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
-  if (headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
+const refusals = {
+  method: (headers: Record<string, string>) => failure(405, 'METHOD_NOT_ALLOWED', 'Send a POST request', { headers }),
+  body: (reason: string) => invalid('', reason),
 }
 
 function requireEventStream({ accept = '*/*' }: IncomingHttpHeaders): void {
@@ -209,11 +198,3 @@ const endedBecause: Record<EndOfConversation, string> = {
 
 const invalidSession = (reason: string) =>
   failure(401, 'INVALID_SESSION', `${reason} Exchange a new ticket at POST /api/agent/session.`)
-
-function readJson(text: string): unknown {
-  try {
-    return parseJson(text)
-  } catch (error) {
-    throw error instanceof InvalidJson ? invalid('', error.message) : error
-  }
-}

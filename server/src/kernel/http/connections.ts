@@ -224,8 +224,13 @@ function announceClose({ answer, waiting }: Connection): void {
   if (answer && !answer.headersSent && waiting.length === 0) answer.setHeader('connection', 'close')
 }
 
+export interface Address {
+  path: string
+  query: string
+}
+
 /** Splits a request's address into path and query. Some clients send it with scheme and host. */
-export function splitAddress(address: string): { path: string; query: string } {
+export function splitAddress(address: string): Address {
   const local = address.startsWith('/') ? address : address.replace(/^[a-z]+:\/\/[^/?]*/i, '')
   const mark = local.indexOf('?')
   return mark < 0 ? { path: local, query: '' } : { path: local.slice(0, mark), query: local.slice(mark + 1) }

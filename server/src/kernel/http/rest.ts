@@ -12,10 +12,10 @@ import {
   type TextDocument,
 } from '../foundation/operation.ts'
 import type { Service } from '../foundation/service.ts'
-import { Failure, internalError, invalid, notFound } from '../lib/errors.ts'
-import { InvalidJson, parseJson } from '../lib/json.ts'
+import { Failure, invalid, notFound } from '../lib/errors.ts'
 import { isJson, readText, sendJson } from './connections.ts'
 import { createOnce } from './idempotency.ts'
+import { compressionProblem, type Endpoint, notJson, parseBody, sendFailure } from './json-endpoint.ts'
 import type { Observation } from './observation.ts'
 import { resources } from './protected-resources.ts'
 import { sendDocument, sendLines, sendRows } from './row-formats.ts'
@@ -29,21 +29,8 @@ interface Reader {
 
 type Served<Needs> = Route<Needs> & Reader & { bodyLimit: number }
 
-/** The operation that a request matches, and its path parameters. */
-interface Match<Needs> extends Served<Needs> {
-  params: Record<string, string>
-}
-
-export interface Rest<Needs> {
-  match(method: string, path: string): Match<Needs> | undefined
-  serve(
-    match: Match<Needs>,
-    query: string,
-    request: IncomingMessage,
-    response: ServerResponse,
-    seen: Observation,
-  ): Promise<void>
-}
+/** Returns the endpoint of the operation that a request matches. */
+export type FindOperation = (method: string, path: string) => Endpoint | undefined
 
 /**
  * Serves operations over HTTP. Checks, in this order: authentication, organization, role, input, existence.
@@ -55,10 +42,10 @@ export function createRest<Needs extends Service>(
   service: Needs,
   access: AccessControl,
   routes: readonly Route<Needs>[],
-): Rest<Needs> {
+): FindOperation {
   const audience = resources(service.config.publicUrl).api
   /** Keyed by method, then by path. */
-  const byAddress = new Map<string, Map<string, Match<Needs>>>()
+  const byAddress = new Map<string, Map<string, Endpoint>>()
   const byPattern: { method: string; pattern: RegExp; served: Served<Needs> }[] = []
   for (const { operation, handler } of routes) {
     const { bodyLimit = defaultBodyLimit } = operation
@@ -68,49 +55,64 @@ export function createRest<Needs extends Service>(
     if (path.includes('{')) {
       const pattern = new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`)
       byPattern.push({ method, pattern, served })
-    } else byAddress.getOrInsertComputed(method, () => new Map()).set(path, { ...served, params: {} })
+    } else byAddress.getOrInsertComputed(method, () => new Map()).set(path, endpointOf(served, {}))
   }
 
-  return {
-    match(given, path) {
-      const method = given === 'HEAD' ? 'GET' : given
-      const known = byAddress.get(method)?.get(path)
-      if (known) return known
-      for (const candidate of byPattern) {
-        if (candidate.method !== method) continue
-        const values = candidate.pattern.exec(path)?.groups
-        if (values) return { ...candidate.served, params: decodeParams(values) }
+  function endpointOf(served: Served<Needs>, params: Record<string, string>): Endpoint {
+    return async (request, response, observation, { query }) => {
+      await serve(served, params, query, request, response, observation)
+      return served.operation.id
+    }
+  }
+
+  async function serve(
+    { operation, handler, bodyLimit, readQuery, readBody }: Served<Needs>,
+    params: Record<string, string>,
+    query: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+    observation: Observation,
+  ): Promise<void> {
+    const { headers } = observation
+    try {
+      const isPublic = operation.access === 'public'
+      const caller = isPublic ? undefined : await access.check(request.headers.authorization, operation, audience)
+      const queried = readQuery(query)
+      // Checked before the body is read, unlike its type, which doesn't matter if there is none.
+      const compressed = operation.body && compressionProblem(request.headers)
+      if (compressed) throw invalid('', compressed)
+      const body = operation.body && readBody(await readText(request, bodyLimit), request.headers)
+      if (operation.resource && operation.params?.safeParse(params).success === false)
+        throw notFound(operation.resource, Object.values(params)[0] ?? '')
+      const input = { ...body, ...queried, ...params }
+      const exchange = exchangeOf(request, headers)
+      const key = operation.creates ? request.headers['idempotency-key'] : undefined
+      if (key === undefined) {
+        const value = await handler(service, caller as never, input, exchange)
+        if (operation.lines) return await sendLines(value as AsyncIterable<unknown[]>, response, headers)
+        if (operation.documents) return await sendDocument(value as TextDocument, response, headers)
+        if (operation.rows && sendRows(operation, input, value, response, headers)) return
+        sendJson(response, 200, headers, JSON.stringify(value))
+        return
       }
-    },
-    async serve({ operation, handler, bodyLimit, readQuery, readBody, params }, query, request, response, observation) {
-      const { headers } = observation
-      try {
-        const isPublic = operation.access === 'public'
-        const caller = isPublic ? undefined : await access.check(request.headers.authorization, operation, audience)
-        const queried = readQuery(query)
-        if (operation.body) requirePlainBody(request.headers)
-        const body = operation.body && readBody(await readText(request, bodyLimit), request.headers)
-        if (operation.resource && operation.params?.safeParse(params).success === false)
-          throw notFound(operation.resource, Object.values(params)[0] ?? '')
-        const input = { ...body, ...queried, ...params }
-        const exchange = exchangeOf(request, headers)
-        const key = operation.creates ? request.headers['idempotency-key'] : undefined
-        if (key === undefined) {
-          const value = await handler(service, caller as never, input, exchange)
-          if (operation.lines) return await sendLines(value as AsyncIterable<unknown[]>, response, headers)
-          if (operation.documents) return await sendDocument(value as TextDocument, response, headers)
-          if (operation.rows && sendRows(operation, input, value, response, headers)) return
-          sendJson(response, 200, headers, JSON.stringify(value))
-          return
-        }
-        const attempt = { operation, caller: caller as Caller, key: String(key), input }
-        const created = await createOnce(service, attempt, () => handler(service, caller as never, input, exchange))
-        if (created.isReplayed) headers['idempotent-replayed'] = 'true'
-        sendJson(response, 200, headers, created.response)
-      } catch (error) {
-        sendFailure(service, ownFailure(operation, error), response, observation)
-      }
-    },
+      const attempt = { operation, caller: caller as Caller, key: String(key), input }
+      const created = await createOnce(service, attempt, () => handler(service, caller as never, input, exchange))
+      if (created.isReplayed) headers['idempotent-replayed'] = 'true'
+      sendJson(response, 200, headers, created.response)
+    } catch (error) {
+      sendFailure(service, ownFailure(operation, error), response, observation)
+    }
+  }
+
+  return (given, path) => {
+    const method = given === 'HEAD' ? 'GET' : given
+    const known = byAddress.get(method)?.get(path)
+    if (known) return known
+    for (const candidate of byPattern) {
+      if (candidate.method !== method) continue
+      const values = candidate.pattern.exec(path)?.groups
+      if (values) return endpointOf(candidate.served, decodeParams(values))
+    }
   }
 }
 
@@ -141,28 +143,6 @@ const exchangeOf = (request: IncomingMessage, headers: Record<string, string>): 
 const ownFailure = ({ refuseBody }: Operation, error: unknown): unknown =>
   refuseBody && error instanceof Failure && error.envelope.data?.code === 'VALIDATION_ERROR' ? refuseBody(error) : error
 
-function sendFailure(service: Service, error: unknown, response: ServerResponse, observation: Observation): void {
-  const { status, headers, body } = describeFailure(service, error, observation)
-  if (response.headersSent) response.destroy()
-  else sendJson(response, status, headers, body)
-}
-
-/**
- * Returns the error response for anything that was thrown. Only a `Failure` shows its message; the log has the rest.
- */
-export function describeFailure({ log }: Service, error: unknown, { requestId, headers }: Observation) {
-  const failure = error instanceof Failure ? error : internalError(error)
-  const { status } = failure.envelope
-  const details = { request_id: requestId, err: failure.cause ?? failure }
-  if (failure.isElsewhere)
-    log.warn({ request_id: requestId, reason: failure.message }, 'another service is unavailable')
-  else if (status >= 500) log.error(details, 'request failed')
-  else log.debug(details, 'request refused')
-  const challenge = status === 401 ? { 'www-authenticate': 'Bearer' } : {}
-  const own: Record<string, string> = { ...headers, ...challenge, ...failure.headers }
-  return { status, headers: own, body: JSON.stringify(failure.envelope) }
-}
-
 /** Number of short bodies that a public operation caches. */
 const cachedBodies = 1_000
 const longestCached = 300
@@ -175,28 +155,15 @@ function bodyReader(operation: Operation): Reader['readBody'] {
     const cache = text.length <= longestCached ? understood : undefined
     const known = cache?.get(text)
     if (known) return known
+    if (text === '') throw invalid('', 'A JSON body is required')
     const fields = check(body as z.ZodObject, parseBody(text))
     cache?.set(text, fields)
     return fields
   }
   return (text, headers) => {
     if (text === '' && !needsBody(operation)) return read('{}')
-    if (!isJson(headers['content-type'])) throw invalid('', 'Content-Type must be application/json')
+    if (!isJson(headers['content-type'])) throw invalid('', notJson)
     return read(text)
-  }
-}
-
-/** Checked before the body is read, because a compressed body isn't text. */
-function requirePlainBody(headers: IncomingHttpHeaders): void {
-  if (headers['content-encoding']) throw invalid('', 'Compressed request bodies are not accepted')
-}
-
-function parseBody(text: string): unknown {
-  if (text === '') throw invalid('', 'A JSON body is required')
-  try {
-    return parseJson(text)
-  } catch (error) {
-    throw error instanceof InvalidJson ? invalid('', error.message) : error
   }
 }
 

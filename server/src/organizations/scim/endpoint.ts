@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { readText } from '../../kernel/http/connections.ts'
+import type { Endpoint } from '../../kernel/http/json-endpoint.ts'
 import type { Observation } from '../../kernel/http/observation.ts'
 import { Failure, internalError } from '../../kernel/lib/errors.ts'
 import { isId } from '../../kernel/lib/ids.ts'
@@ -39,15 +40,6 @@ const seenTokens = 10_000
 
 export const scimPath = '/scim/v2/'
 
-/** Returns the name of the operation, for the log. */
-export type ServeScim = (
-  path: string,
-  query: string,
-  request: IncomingMessage,
-  response: ServerResponse,
-  observation: Observation,
-) => Promise<string>
-
 interface Token {
   id: string
   organization_id: string
@@ -66,7 +58,7 @@ const resourceTypes: Record<string, { type: ResourceType; resources: Resources }
 }
 
 /** Serves SCIM 2.0 (RFC 7644) at `/scim/v2/{directory_id}`. Every refusal of a known token is shown to administrators. */
-export function createScim(service: ScimService): ServeScim {
+export function createScim(service: ScimService): Endpoint {
   const { activity, clock, config, database } = service
   const inTurn = createFairQueue(queueLimits)
   const buckets = new LRUCache<string, Bucket>(upTo(knownDirectories))
@@ -140,7 +132,7 @@ export function createScim(service: ScimService): ServeScim {
     return reply
   }
 
-  return async (path, query, request, response, observation) => {
+  return async (request, response, observation, { path, query }) => {
     const [directoryId = '', ...place] = path.slice(scimPath.length).split('/').filter(Boolean).map(decode)
     const operation = `scim ${nameOf(place)}`
     let token: Token | undefined

@@ -57,7 +57,9 @@ describe('the conformance suite', () => {
       const dispatcher = await createDispatcher(app.service, conformanceOffer)
       const endpoint = createEndpoint(app.service, await createAccess(app.service), dispatcher)
       const observe = createObserver(app.service)
-      const url = await listen((request, response) => void endpoint(request, response, observe()))
+      const url = await listen(
+        (request, response) => void endpoint(request, response, observe(), { path: '/mcp', query: '' }),
+      )
       const args = ['--requirements', revision, '--expected-failures', expectedFailures]
       const { code, summary, folder } = await runSuite(revision, url, args)
       expect({ code, summary }).toMatchObject({ code: 0, summary: expect.stringContaining('SUMMARY') })

@@ -356,7 +356,9 @@ async function serveTool(act: (call: ToolCall) => Promise<string>) {
     await createDispatcher(app.service, offer),
   )
   const observe = createObserver(app.service)
-  const server = createServer((request, response) => void endpoint(request, response, observe()))
+  const server = createServer(
+    (request, response) => void endpoint(request, response, observe(), { path: '/mcp', query: '' }),
+  )
   serverSockets.clear()
   server.on('connection', (socket) => serverSockets.add(socket))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

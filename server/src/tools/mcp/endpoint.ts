@@ -1,17 +1,14 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { AccessControl, Caller } from '../../kernel/foundation/caller.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { isJson, readText } from '../../kernel/http/connections.ts'
-import type { Observation } from '../../kernel/http/observation.ts'
+import { readText } from '../../kernel/http/connections.ts'
+import { type Endpoint, isPreflight, requireJsonPost } from '../../kernel/http/json-endpoint.ts'
 import { resources } from '../../kernel/http/protected-resources.ts'
 import { InvalidJson, parseJson } from '../../kernel/lib/json.ts'
 import { type Dispatcher, readFailure } from './dispatcher.ts'
 import { checkLegacy, claimsModern, readEra } from './eras.ts'
 import { Exchange } from './exchange.ts'
 import { codes, encodeFault, encodeResult, Fault, idOf, kindOf, type Notification, type Request } from './messages.ts'
-
-/** Serves a request and returns its name for logs and metrics. */
-export type Endpoint = (request: IncomingMessage, response: ServerResponse, seen: Observation) => Promise<string>
 
 const batchLimit = 100
 /** Maximum size of a message or batch, in bytes. Arguments for a page's tool can be large. */
@@ -66,7 +63,7 @@ export function createEndpoint(service: Service, access: AccessControl, dispatch
         }
       }
       const caller = (await access.check(headers.authorization, { access: 'user' }, audience)) as Caller
-      requireJsonPost(request)
+      requireJsonPost(request, refusals)
       message = parseJson(await readText(request, bodyLimit))
       if (Array.isArray(message)) {
         await answerBatch(message, caller, headers, exchange)
@@ -110,16 +107,9 @@ function checkBatch(batch: unknown[], headers: IncomingHttpHeaders): Request[] {
 
 const invalidMessage = () => new Fault(codes.invalidRequest, 'The body is not a JSON-RPC message', { status: 400 })
 
-function requireJsonPost({ method, headers }: IncomingMessage): void {
-  if (method !== 'POST') {
-    throw new Fault(codes.refused, 'Method not allowed', { status: 405, headers: { allow: 'POST' } })
-  }
-  if (!isJson(headers['content-type'])) {
-    throw new Fault(codes.refused, 'Content-Type must be application/json', { status: 415 })
-  }
-  if (headers['content-encoding']) {
-    throw new Fault(codes.refused, 'Compressed request bodies are not accepted', { status: 415 })
-  }
+const refusals = {
+  method: (headers: Record<string, string>) => new Fault(codes.refused, 'Method not allowed', { status: 405, headers }),
+  body: (reason: string) => new Fault(codes.refused, reason, { status: 415 }),
 }
 
 /** Lets a page of an allowed origin read the response. Without credentials, because requests carry tokens. */
@@ -128,10 +118,6 @@ const readableBy = (origin: string) => ({
   'access-control-expose-headers': 'www-authenticate, x-request-id, retry-after',
   vary: 'Origin',
 })
-
-/** Browsers send preflight requests without a token. */
-const isPreflight = ({ method, headers }: IncomingMessage) =>
-  method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 
 /** The hosts of this service, and the origins whose pages may call it. */
 function ownAddresses({ publicUrl, mode, mcpAllowedOrigins }: Service['config']) {

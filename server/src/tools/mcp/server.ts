@@ -2,8 +2,9 @@ import packageJson from '../../../package.json' with { type: 'json' }
 import type { AccessControl } from '../../kernel/foundation/caller.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Tool } from '../../kernel/foundation/tool.ts'
+import type { Endpoint } from '../../kernel/http/json-endpoint.ts'
 import { createDispatcher } from './dispatcher.ts'
-import { createEndpoint, type Endpoint } from './endpoint.ts'
+import { createEndpoint } from './endpoint.ts'
 import { skillMethods, skillsExtension } from './skills.ts'
 
 const instructions =
