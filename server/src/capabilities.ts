@@ -65,7 +65,7 @@ export interface Capabilities extends Service, Billing {
 }
 
 /** Steps that run when a member leaves an organization, or an end user loses their access. */
-export const departureSteps = [forgetIdentity, disconnectUser]
+const departureSteps = [forgetIdentity, disconnectUser]
 
 /**
  * The only place where capabilities are created. Each gets the service and the capabilities before it. They are closed in
@@ -111,8 +111,8 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const runtime = keep(await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls))
   const auditVerifier = keep(createAuditVerifier(service))
   const endRuns: DepartureStep = (_, organizationId, personId) => runs.endAccess(organizationId, personId)
-  const departures = keep(createDepartures(service, [endRuns, ...departureSteps]))
-  const erasures = keep(createErasures({ ...service, departures, runs }))
+  const departures = createDepartures({ ...service, jobs }, [endRuns, ...departureSteps])
+  const erasures = createErasures({ ...service, departures, runs, jobs })
   const github = keep(createGithub(service))
   const codeSync = keep(createCodeSync({ ...service, github }))
   const { mail } = service.config
@@ -126,6 +126,8 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       checkingPlans(service),
       expiringContents,
       erasingConversations,
+      departures.kind,
+      erasures.kind,
     ]),
   )
   const all = opened.move()

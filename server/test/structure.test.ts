@@ -53,7 +53,7 @@ const tablesOf: Record<Wing, readonly string[]> = {
     'usage_site_days',
   ],
   organizations: [
-    ...['audit_verifications', 'departures', 'directories', 'directory_former_addresses', 'directory_group_members'],
+    ...['audit_verifications', 'directories', 'directory_former_addresses', 'directory_group_members'],
     ...['directory_groups', 'directory_leavers', 'directory_tokens', 'directory_users', 'former_members'],
     ...['invitations', 'mail_outbox', 'members', 'organizations'],
   ],

@@ -6,7 +6,7 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { type Departures, isDeparting, recordDeparture } from '../../organizations/departures/departures.ts'
+import { type Departures, isDeparting, recordDepartures } from '../../organizations/departures/departures.ts'
 import { eraseEndUserUsage, lockEvents } from '../../plans/usage/usage.ts'
 import { eraseEndUserContents } from '../../tools/call-records/contents.ts'
 import type * as contract from './contract.ts'
@@ -31,15 +31,18 @@ export async function eraseEndUser(
     const threadIds = await lockEndUserThreads(sql, id)
     const [known] = await sql<{ email: string; external_id: string }>`
       select email, external_id from end_users where id = ${id} for update`
-    if (!known && (await isDeparting(sql, id))) return true
-    if (!known) throw notFound('end_user', id)
+    if (!known) {
+      if (!(await isDeparting(sql, id))) throw notFound('end_user', id)
+      await recordDepartures(sql, [id])
+      return true
+    }
     if (!isLastAttempt && (await isActive(sql, id, threadIds))) return false
     await eraseEndUserUsage(sql, id)
     await eraseThreads(sql, threadIds)
     await eraseEndUserContents(sql, id)
     await sql`delete from refusals where lower(seen) in (lower(${known.email}), lower(${known.external_id}))`
     await sql`delete from end_users where id = ${id}`
-    await recordDeparture(sql, id)
+    await recordDepartures(sql, [id])
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
     return true
   }

@@ -3,7 +3,8 @@ import type { Runs } from '../../agent/runs/runs.ts'
 import { type MemberCaller, trailOf, type UserCaller } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { keepDoing } from '../../kernel/lib/clock.ts'
+import type { JobKind, Jobs } from '../../kernel/jobs/jobs.ts'
+import { requestOwnJob } from '../../kernel/jobs/requests.ts'
 import { fail, invalid, notFound } from '../../kernel/lib/errors.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
@@ -11,7 +12,7 @@ import { recordAudit, requireRole } from '../../kernel/stores/audit/audit.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { type Departures, recordDeparture } from '../../organizations/departures/departures.ts'
+import { type Departures, recordDepartures, selectDepartures } from '../../organizations/departures/departures.ts'
 import { dropMailAbout } from '../../organizations/mail/outbox.ts'
 import { directoryIssuer, lockMembers } from '../../organizations/organizations/members.ts'
 import type { Billing } from '../../plans/subscriptions/billing-provider.ts'
@@ -24,104 +25,72 @@ type Erasure = Output<typeof contract.getOrganizationErasure>
 /** Erases deleted organizations, also after crashes and while a store is unreachable. */
 export interface Erasures {
   /** Resolves when the organization is erased, or after a few seconds: the work continues. Never fails. */
-  run(pending: Pending): Promise<void>
-  close(): Promise<void>
+  run(erasureId: string): Promise<void>
+  kind: JobKind
 }
 
-interface Pending {
-  erasureId: string
-  organizationId: string
-}
-
-const everyMs = 30_000
-const mostAtOnce = 100
+/** The key is the ID of the erasure. The job belongs to no organization, so that it outlives the organization's rows. */
+export const organizationErasure = 'organization_erasure'
 const waitMs = 5_000
+const dayMs = 24 * 60 * 60_000
 
-export function createErasures(
-  service: Service & { departures: Departures; runs: Runs },
-  repeatMs = everyMs,
-): Erasures {
-  const { database, log } = service
-  const underWay = new Map<string, Promise<void>>()
-  /** Those that failed here since the last round that had none left: a round begins with the others. */
-  let failed = new Set<string>()
-  const closing = new AbortController()
+type Needs = Service & { departures: Departures; runs: Runs; jobs: Jobs }
 
-  function attempt(pending: Pending): Promise<void> {
-    const { organizationId } = pending
-    const work =
-      underWay.get(organizationId) ??
-      eraseOrganization(service, pending, closing.signal)
-        .catch((error) => {
-          failed.add(organizationId)
-          log.warn({ err: error, organization: organizationId }, 'Could not erase an organization; retrying')
-        })
-        .finally(() => underWay.delete(organizationId))
-    underWay.set(organizationId, work)
-    return work
-  }
-
-  async function eraseAll(): Promise<void> {
-    try {
-      const pending = await database.asService(
-        (sql) => sql<Pending>`
-          select id as "erasureId", pending_id as "organizationId" from organization_erasures
-          where pending_id is not null and pending_id <> all(${[...failed]}::uuid[])
-          order by requested_at limit ${mostAtOnce}`,
+export const createErasures = (service: Needs): Erasures => ({
+  async run(erasureId) {
+    const { promise: late, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, waitMs)
+    await Promise.race([service.jobs.run({ kind: organizationErasure, key: erasureId }), late])
+    clearTimeout(timer)
+  },
+  kind: {
+    name: organizationErasure,
+    atOnce: 2,
+    longestMs: dayMs,
+    retryWithinSeconds: 30,
+    async run(job) {
+      const [pending] = await job.transaction(
+        (sql) => sql<{ id: string }>`
+          select pending_id as id from organization_erasures where id = ${job.key} and pending_id is not null`,
       )
-      // The next round tries them again.
-      if (pending.length < mostAtOnce) failed = new Set()
-      for (const one of pending) await attempt(one)
-    } catch (error) {
-      log.warn({ err: error }, 'Could not list the organizations to erase; retrying')
-    }
-  }
-
-  const repeated = keepDoing(eraseAll, repeatMs)
-  return {
-    async run(pending) {
-      const { promise: late, resolve } = Promise.withResolvers<void>()
-      const timer = setTimeout(resolve, waitMs)
-      await Promise.race([attempt(pending), late])
-      clearTimeout(timer)
+      if (pending) await eraseOrganization(service, job.key, pending.id, job.signal)
+      return job.settle(async (sql) => {
+        await sql`
+          update organization_erasures set pending_id = null, finished_at = now()
+          where id = ${job.key} and pending_id is not null`
+        return 'done'
+      })
     },
-    async close() {
-      closing.abort()
-      await repeated.close()
-      await Promise.all(underWay.values())
-    },
-  }
-}
+  },
+})
 
 /** Each step can be repeated. The erasure stays pending until the last one has succeeded. */
 async function eraseOrganization(
-  service: Service & { departures: Departures; runs: Runs },
-  { erasureId, organizationId }: Pending,
+  service: Needs,
+  erasureId: string,
+  organizationId: string,
   signal: AbortSignal,
 ): Promise<void> {
   const { database, departures, eraseTenant, kv, runs } = service
   await runs.endAccess(organizationId)
   // Third parties revoke the tokens of those who connected an account. This needs the connectors' rows.
-  const people = await database.asOrg(
-    organizationId,
-    (sql) => sql<{ person_id: string }>`select person_id from departures order by person_id`,
-  )
-  for (const { person_id } of people) {
+  const people = await database.asOrg(organizationId, async (sql) => {
+    const left = await selectDepartures(sql)
+    await recordDepartures(sql, left)
+    return left
+  })
+  for (const personId of people) {
     signal.throwIfAborted()
-    await departures.finish(organizationId, person_id)
+    await departures.finish(organizationId, personId)
   }
-  const [unfinished] = await database.asOrg(organizationId, (sql) => sql`select from departures limit 1`)
-  if (unfinished) throw new Error('The tokens of some users couldn’t be deleted and revoked yet')
+  const unfinished = await database.asOrg(organizationId, selectDepartures)
+  if (unfinished.length > 0) throw new Error('The tokens of some users couldn’t be deleted and revoked yet')
   // A directory's request that was under way may have added accounts.
   await database.asOrg(organizationId, deleteDirectoryAccounts)
   await deleteProviderAccounts(service, organizationId, signal)
-  if (!(await eraseTenant({ erasureId, organizationId, signal }))) return
+  const isErased = await eraseTenant({ erasureId, organizationId, signal })
+  if (!isErased) throw new Error('A node that lost the erasure is still working on it')
   await kv.deleteContaining(organizationId)
-  await database.asService(
-    (sql) => sql`
-      update organization_erasures set pending_id = null, finished_at = now()
-      where id = ${erasureId} and pending_id is not null`,
-  )
 }
 
 /**
@@ -151,7 +120,7 @@ async function deleteProviderAccounts(
           role: string
         }>`delete from members where user_id = ${id} returning id, role`
         if (!gone) return
-        await recordDeparture(sql, id)
+        await recordDepartures(sql, [id])
         const trail = { organizationId: elsewhere, actor: 'inlay' }
         await recordAudit(sql, trail, 'member.removed', gone.id, { email, role: gone.role })
       })
@@ -182,6 +151,7 @@ export async function deleteOrganization(
     await sql`
       insert into organization_erasures (id, organization_hash, pending_id, requested_by, counts)
       values (${id}, ${fingerprint(organizationId)}, ${organizationId}, ${caller.user.id}, ${JSON.stringify(counts)})`
+    await requestOwnJob(sql, organizationErasure, id)
     await recordAudit(sql, trailOf(caller), 'organization.deleted', organizationId, { slug })
     return { erasureId: id, deleted, revokedKeys, signedOut }
   })
@@ -201,7 +171,7 @@ export async function deleteOrganization(
   ]
   announceAll(changes, changed)
   log.info({ organization: organizationId, erasure: erasureId }, 'An administrator deleted an organization')
-  await erasures.run({ erasureId, organizationId })
+  await erasures.run(erasureId)
   return readErasure(service, caller.user.id, erasureId)
 }
 
@@ -221,11 +191,12 @@ async function endAllAccess(sql: Sql) {
     sql,
     invitations.map(({ id }) => id),
   )
-  await sql`
-    insert into departures (organization_id, person_id)
-    select current_organization(), user_id from members
-    union select current_organization(), end_user_id from end_user_consents
-    on conflict do nothing`
+  const people = await sql<{ id: string }>`
+    select user_id as id from members union select end_user_id as id from end_user_consents`
+  await recordDepartures(
+    sql,
+    people.map(({ id }) => id),
+  )
   const users = await deleteDirectoryAccounts(sql)
   const members = await sql<Ended>`delete from members returning user_id as id`
   return {

@@ -148,7 +148,6 @@ const exported = [
 
 /** Tables that refer to end users or to members, and why the export leaves them out. */
 const reasons = {
-  departures: 'only while the end user’s access ends',
   directory_group_members: 'the users of a directory, who aren’t end users',
   frame_keys: 'hashes of keys that only the browser has',
   members: 'members aren’t end users',

@@ -38,6 +38,13 @@ export async function requestOwnJob(sql: Sql, kind: string, key: string): Promis
   await sql`insert into jobs (organization_id, kind, key) values (${noOrganization}, ${kind}, ${key})`
 }
 
+/** Whether the organization's job hasn't ended. */
+export async function isRequested(sql: Sql, kind: string, key: string): Promise<boolean> {
+  const found = await sql`
+    select from jobs where organization_id = (select current_organization()) and kind = ${kind} and key = ${key}`
+  return found.length > 0
+}
+
 /** The keys of an organization's jobs that haven't ended. */
 export async function selectJobs(sql: Sql, kind: string): Promise<string[]> {
   const rows = await sql<{ key: string }>`

@@ -71,7 +71,6 @@ describe('a transaction sees', () => {
     ['no rows of an organization that does not exist', () => database.asOrg(newId(), visible), () => []],
     ['no rows without an organization', () => database.asOrg('', visible), () => []],
     ['no rows as the service', () => database.asService(visible), () => []],
-    ['no rows except departures as the finisher', () => database.asFinisher(visible), () => []],
     ['no rows except jobs as the worker', () => database.asWorker(visible), () => []],
     ['no rows except due syncs as the syncer', () => database.asSyncer(visible), () => []],
     ['no rows as an unknown user', () => database.asUser(newId(), visible), () => []],

@@ -42,8 +42,6 @@ export interface Database {
   asInvitee<T>(email: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the publishable key or the service account with the given hash. */
   asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees the unfinished departures of all organizations, and no other tenant rows. */
-  asFinisher<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the abandoned runs of all organizations, and no other tenant rows. */
   asKeeper<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees what is to be done at the billing provider for all organizations, and their seats. */
@@ -268,7 +266,6 @@ export function openDatabase({
     asReturning: (userId, work) => transaction(userId, 'inlay.returning_user', userId, work),
     asInvitee: (email, work) => transaction('invitees', 'inlay.invited_email', email, work),
     asKeyHolder: (keyHash, work) => transaction('keys', 'inlay.key_hash', keyHash, work),
-    asFinisher: (work) => transaction('departures', 'inlay.task', 'departures', work),
     asKeeper: (work) => transaction('runs', 'inlay.task', 'runs', work),
     asBiller: (work) => transaction('billing', 'inlay.task', 'billing', work),
     asSyncer: (work) => transaction('code_sync', 'inlay.task', 'code_sync', work),

@@ -1,4 +1,5 @@
 import type { Sql } from '../../kernel/stores/database.ts'
+import { recordDepartures } from '../departures/departures.ts'
 
 /** ID tokens are valid for at most this long, so nobody has one of a user who was deleted earlier. */
 const leaverHours = 24
@@ -51,11 +52,4 @@ export async function recordLeavers(sql: Sql, emails: readonly string[]): Promis
   await sql`delete from confirmed_browsers where end_user_id = any(${ids}::uuid[])`
   await recordDepartures(sql, ids)
   return ids
-}
-
-export async function recordDepartures(sql: Sql, personIds: readonly string[]): Promise<void> {
-  if (personIds.length === 0) return
-  await sql`
-    insert into departures (organization_id, person_id)
-    select current_organization(), id from unnest(${personIds}::uuid[]) as n (id) order by id on conflict do nothing`
 }

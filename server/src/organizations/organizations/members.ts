@@ -5,7 +5,7 @@ import { failure, notFound } from '../../kernel/lib/errors.ts'
 import { recordAudit, requireRole } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { type Departures, recordDeparture } from '../departures/departures.ts'
+import { type Departures, recordDepartures } from '../departures/departures.ts'
 import { dropMailAbout } from '../mail/outbox.ts'
 import type * as contract from './contract.ts'
 import { recordFormerMembers } from './former-members.ts'
@@ -79,7 +79,7 @@ async function endMembership(
       sql,
       withdrawn.map((invitation) => invitation.id),
     )
-    await recordDeparture(sql, before.user.id)
+    await recordDepartures(sql, [before.user.id])
     await recordAudit(sql, trailOf(caller), action, before.id, { email: before.user.email, role: before.role })
     return before
   })

@@ -6,7 +6,7 @@ import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import type { Departures } from '../../organizations/departures/departures.ts'
+import { type Departures, recordDepartures } from '../../organizations/departures/departures.ts'
 import { moveEndUserUsage } from '../../plans/usage/usage.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
 import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
@@ -243,8 +243,6 @@ async function moveToArrived(sql: Sql, pairs: readonly Pair[]): Promise<string[]
   await sql`
     update end_users set issuer = '', external_id = 'merged:' || id, email = '', metadata = '{}', merged_into = pair.kept
     from unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) where id = pair.gone`
-  await sql`
-    insert into departures (organization_id, person_id)
-    select current_organization(), id from unnest(${gone}::uuid[]) as id on conflict do nothing`
+  await recordDepartures(sql, gone)
   return gone
 }
