@@ -126,6 +126,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       checkingPlans(service),
       expiringContents,
       erasingConversations,
+      auditVerifier.kind,
       departures.kind,
       erasures.kind,
     ]),

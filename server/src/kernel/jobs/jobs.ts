@@ -48,7 +48,7 @@ export interface JobKind {
 }
 
 /** Done, to be run again at a time, or failed for good until it's requested again. */
-type JobOutcome = 'done' | { again: Due } | { failed: string }
+export type JobOutcome = 'done' | { again: Due } | { failed: string }
 
 /** For work that recurs while there is something to do: the time of the next run, or null. */
 export const againAt = (at: string | null | undefined): JobOutcome => (at ? { again: { at } } : 'done')

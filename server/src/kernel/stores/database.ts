@@ -53,8 +53,6 @@ export interface Database {
   asSyncer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees which organization has verified an email domain, and no other tenant rows. */
   asEmailDomain<T>(domain: string, work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees which organizations' audit trails are due for verification, and no other tenant rows. */
-  asAuditor<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees all organizations' sign-in providers and domains, and no other tenant rows. */
   asDomainChecker<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the jobs of all organizations, and no other tenant rows. */
@@ -270,7 +268,6 @@ export function openDatabase({
     asBiller: (work) => transaction('billing', 'inlay.task', 'billing', work),
     asSyncer: (work) => transaction('code_sync', 'inlay.task', 'code_sync', work),
     asEmailDomain: (domain, work) => transaction('domains', 'inlay.email_domain', domain, work),
-    asAuditor: (work) => transaction('audit', 'inlay.task', 'audit', work),
     asDomainChecker: (work) => transaction('sign_in', 'inlay.task', 'sign_in', work),
     asWorker: (work) => transaction('jobs', 'inlay.task', 'jobs', work),
     onJobs: (listener) => void jobListeners.push(listener),

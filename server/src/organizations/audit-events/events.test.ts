@@ -1,8 +1,9 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../../test/harness.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
-import { createAuditVerifier } from './verifier.ts'
+import { auditVerification } from './verifier.ts'
 
 let app: TestService
 let token: string
@@ -340,7 +341,7 @@ describe('the verification', () => {
     let failures = 0
     database.asOrg = async (organizationId, work) => {
       const text = String(work)
-      if (!text.includes('leased_until')) return asOrg(organizationId, work)
+      if (!text.includes('requireLease')) return asOrg(organizationId, work)
       failures += 1
       throw new Error('gone')
     }
@@ -367,28 +368,20 @@ describe('the verification', () => {
 
   test('of chains that are due goes on while another organization asks all the time', async () => {
     const { app, organizationId } = await makeVictim()
-    await app.service.auditVerifier.close()
     const other = await app.organization('other')
-    await app.service.database.asOrg(
-      other,
-      (sql) => sql`
-        insert into audit_verifications (organization_id, due_at) values (current_organization(), now() - interval '1 day')
-        on conflict (organization_id) do update set due_at = excluded.due_at`,
-    )
-    const verifier = createAuditVerifier(app.service)
-    onTestFinished(() => verifier.close())
-    const asking = setInterval(() => verifier.ask(organizationId), 1)
+    const asking = setInterval(() => app.service.auditVerifier.ask(organizationId), 1)
     onTestFinished(() => clearInterval(asking))
+    await app.service.database.asOrg(other, (sql) => requestJob(sql, auditVerification))
     await vi.waitFor(async () => {
-      const due = await app.service.database.asAuditor(
-        (sql) => sql<{ organization_id: string }>`
-          select organization_id from audit_verifications where due_at <= now()`,
+      const states = await app.service.database.asOrg(
+        other,
+        (sql) => sql`select from audit_verifications where state is not null`,
       )
-      expect(due.map(({ organization_id }) => organization_id)).not.toContain(other)
+      expect(states).toHaveLength(1)
     })
   })
 
-  test('of 5,000 events isn’t done by a request, but in turns, which another node continues', async () => {
+  test('of 5,000 events isn’t done by a request, but in turns, which any node continues', async () => {
     const { app, organizationId, verification, verified } = await makeVictim()
     await verified()
     for (let n = 0; n < 5; n += 1)
@@ -402,12 +395,10 @@ describe('the verification', () => {
     expect(await verification(), 'the request verifies nothing').toMatchObject({ newer_events: 5_000 })
     expect(turns).toEqual([])
 
-    const stopped = createAuditVerifier(app.service)
-    stopped.ask(organizationId)
-    await vi.waitFor(() => expect(turns.length).toBeGreaterThan(2))
-    await stopped.close()
-    expect((await verification()).newer_events).toBeGreaterThan(0)
     app.service.auditVerifier.ask = own
+    own(organizationId)
+    await vi.waitFor(() => expect(turns.length).toBeGreaterThan(2))
+    expect((await verification()).newer_events).toBeGreaterThan(0)
     expect(await verified()).toMatchObject({ status: 'intact' })
     expect(Math.max(...turns), 'rows per turn').toBeLessThanOrEqual(1_001)
     const total = turns.reduce((sum, count) => sum + count)

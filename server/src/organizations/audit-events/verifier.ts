@@ -2,7 +2,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { keepDoing } from '../../kernel/lib/clock.ts'
+import type { Job, JobKind, JobOutcome } from '../../kernel/jobs/jobs.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import type { Secrets } from '../../kernel/lib/secrets.ts'
 import { canonicalJson, formatHead } from '../../kernel/stores/audit/chain.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
@@ -14,9 +15,10 @@ import { type ChainReport, noRows, verifyTurn } from './verify.ts'
  * administrator looked at the trail. `audit verify` doesn't rely on it.
  */
 export interface AuditVerifier {
-  close(): Promise<void>
-  /** Verifies the chain soon: new rows, and the whole chain if that was long enough ago. */
+  kind: JobKind
+  /** Verifies the chain soon: new rows, and the whole chain if that was long enough ago. Doesn't delay the caller. */
   ask(organizationId: string): void
+  close(): Promise<void>
 }
 
 /** As stored in `audit_verifications`, authenticated, because who can change the trail could change this too. */
@@ -41,7 +43,11 @@ interface StoredPosition {
 
 const noState: State = { verified: null, at: null, broken: null, wholeAt: null, whole: null }
 
-const everyMs = 5_000
+export const auditVerification = 'audit_verification'
+/** The key of jobs that an administrator's request causes. The others have none, and recur. */
+const asked = 'asked'
+const everySeconds = 60 * 60
+const longestTurnMs = 10 * 60_000
 const dayMs = 24 * 60 * 60_000
 /** The part of the time that a node spends on verification while there is something to verify. */
 const share = 0.1
@@ -52,70 +58,40 @@ const isWholeDue = ({ wholeAt, verified }: State, now: number) =>
 
 export function createAuditVerifier(service: Pick<Service, 'clock' | 'database' | 'log' | 'secrets'>): AuditVerifier {
   const { clock, database, log, secrets } = service
-  const asked = new Set<string>()
-  const closing = new AbortController()
-  let isWorking = false
+  const asking = new Map<string, Promise<void>>()
 
-  /** One turn after the other, with pauses, so that other work hardly notices. */
-  async function work(): Promise<void> {
-    isWorking = true
+  async function request(organizationId: string): Promise<void> {
     try {
-      // Chains that another node is verifying are asked for again later.
-      const waiting = new Set<string>()
-      let wasAsked = false
-      for (let next = await findNext(wasAsked); next && !closing.signal.aborted; next = await findNext(wasAsked)) {
-        const { organizationId, isAsked } = next
-        wasAsked = isAsked
-        asked.delete(organizationId)
-        const begunAt = performance.now()
-        const outcome = await takeTurn(organizationId, isAsked)
-        if (isAsked && outcome === 'unfinished') asked.add(organizationId)
-        if (isAsked && outcome === 'taken') waiting.add(organizationId)
-        const pauseMs = (performance.now() - begunAt) * (1 / share - 1)
-        await sleep(pauseMs, undefined, { signal: closing.signal, ref: false }).catch(() => undefined)
-      }
-      for (const organizationId of waiting) asked.add(organizationId)
+      await database.asOrg(organizationId, (sql) => requestJob(sql, auditVerification, { key: asked }))
     } catch (error) {
-      log.warn({ err: error }, 'Could not verify an audit trail; retrying')
+      log.warn({ err: error, organization: organizationId }, 'Could not request the verification of an audit trail')
     } finally {
-      isWorking = false
+      asking.delete(organizationId)
     }
   }
 
-  /** Chains that are due take turns with those that were asked for, because anybody's admins can ask all the time. */
-  async function findNext(wasAsked: boolean): Promise<{ organizationId: string; isAsked: boolean } | undefined> {
-    const [first] = asked
-    if (first && !wasAsked) return { organizationId: first, isAsked: true }
-    const [due] = await database.asAuditor(
-      (sql) => sql<{ organization_id: string }>`
-        select organization_id from audit_verifications
-        where due_at <= now() and (leased_until is null or leased_until < now()) order by due_at limit 1`,
+  /** One turn, followed by a pause, so that other work hardly notices. Organizations take turns. */
+  async function takeTurn(job: Job): Promise<JobOutcome> {
+    const begunAt = performance.now()
+    const isAsked = job.key === asked
+    const { organizationId } = job
+    const [stored] = await job.transaction(
+      (sql) => sql<StoredState>`select state, encode(mac, 'hex') as mac from audit_verifications`,
     )
-    if (due) return { organizationId: due.organization_id, isAsked: false }
-    return first === undefined ? undefined : { organizationId: first, isAsked: true }
-  }
-
-  /** After a failure, the lease lasts until it expires, so that other chains come first. */
-  async function takeTurn(organizationId: string, isAsked: boolean): Promise<'finished' | 'unfinished' | 'taken'> {
-    const [leased] = await database.asOrg(
-      organizationId,
-      (sql) => sql<StoredState>`
-        insert into audit_verifications as v (organization_id, leased_until)
-        values (current_organization(), now() + interval '1 minute')
-        on conflict (organization_id) do update set leased_until = now() + interval '1 minute'
-        where v.leased_until is null or v.leased_until < now()
-        returning state, encode(mac, 'hex') as mac`,
-    )
-    if (!leased) return 'taken'
-    const { state, isFinished } = await advance(openState(secrets, organizationId, leased), organizationId, isAsked)
-    await database.asOrg(
-      organizationId,
-      (sql) => sql`
-        update audit_verifications
-        set state = ${JSON.stringify(state)}::jsonb, mac = decode(${macOf(secrets, organizationId, state)}, 'hex'),
-            leased_until = null, due_at = now() + ${isFinished ? 1 : 0} * interval '1 hour'`,
-    )
-    return isFinished ? 'finished' : 'unfinished'
+    const before = openState(secrets, organizationId, stored ?? { state: null, mac: null })
+    const { state, isFinished } = await advance(before, organizationId, isAsked)
+    await job.transaction(async (sql) => {
+      await sql`
+        insert into audit_verifications (organization_id, state, mac)
+        values (current_organization(), ${JSON.stringify(state)}::jsonb,
+                decode(${macOf(secrets, organizationId, state)}, 'hex'))
+        on conflict (organization_id) do update set state = excluded.state, mac = excluded.mac`
+      if (isAsked) await requestJob(sql, auditVerification, { due: { inSeconds: everySeconds } })
+    })
+    const pauseMs = (performance.now() - begunAt) * (1 / share - 1)
+    await sleep(pauseMs, undefined, { signal: job.signal, ref: false }).catch(() => undefined)
+    if (!isFinished) return { again: { inSeconds: 0 } }
+    return isAsked ? 'done' : { again: { inSeconds: everySeconds } }
   }
 
   async function advance(
@@ -143,16 +119,12 @@ export function createAuditVerifier(service: Pick<Service, 'clock' | 'database' 
     }
   }
 
-  const repeated = keepDoing(work, everyMs)
   return {
+    kind: { name: auditVerification, atOnce: 1, longestMs: longestTurnMs, run: takeTurn },
     ask(organizationId) {
-      asked.add(organizationId)
-      if (!isWorking && !closing.signal.aborted) void repeated.now()
+      if (!asking.has(organizationId)) asking.set(organizationId, request(organizationId))
     },
-    async close() {
-      closing.abort()
-      await repeated.close()
-    },
+    close: async () => void (await Promise.all(asking.values())),
   }
 }
 
