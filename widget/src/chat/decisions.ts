@@ -7,8 +7,8 @@ export type Decisions = Map<string, Decision>
 interface Decision {
   made: CallDecision
   /** The call as the server asks about it, and as it's shown instead. */
-  asked: ToolEntryPart
-  shown: ToolEntryPart
+  asked?: ToolEntryPart
+  shown?: ToolEntryPart
 }
 
 /** No longer asks about calls on which the user has decided, although the server still does. */
@@ -24,7 +24,7 @@ export function showDecisions(decisions: Decisions, entries: readonly Entry[]): 
       editedInput: isApproved ? editedArgs : undefined,
       inputSchema: undefined,
     }
-    decisions.set(part.callId, { ...decision, asked: part, shown })
+    Object.assign(decision, { asked: part, shown })
     return shown
   }
   return entries.map((entry) =>
@@ -39,20 +39,17 @@ export function decide(
   callId: string,
   made: CallDecision,
 ): readonly Entry[] {
-  for (const entry of entries) {
-    if (entry.role === 'user' || !isActive(entry)) continue
-    const asked = entry.parts.find((part) => part.kind === 'tool' && part.callId === callId)
-    if (asked?.kind === 'tool') decisions.set(callId, { made, asked, shown: asked })
-  }
+  const isThere = (part: EntryPart) => part.kind === 'tool' && part.callId === callId
+  if (entries.some((entry) => entry.role === 'assistant' && isActive(entry) && entry.parts.some(isThere)))
+    decisions.set(callId, { made })
   return showDecisions(decisions, entries)
 }
 
 /** The server didn't accept the decision: asks again. */
 export function undecide(decisions: Decisions, entries: readonly Entry[], callId: string): readonly Entry[] {
-  const decision = decisions.get(callId)
-  if (!decision) return entries
+  const { asked, shown } = decisions.get(callId) ?? {}
   decisions.delete(callId)
-  const { asked, shown } = decision
+  if (!asked || !shown) return entries
   return entries.map((entry) => {
     if (entry.role === 'user' || !entry.parts.includes(shown)) return entry
     return { ...entry, parts: entry.parts.map((part) => (part === shown ? asked : part)) }

@@ -1,5 +1,6 @@
 import type { ServerMessage } from '@inlay/protocol'
 import { addChunks, closeParts, steeringIds } from './chunks.ts'
+import { deliveryOnServer, isUnsent } from './delivery.ts'
 import type { AgentEntry, Entry } from './state.ts'
 
 type ListedMessage = Extract<ServerMessage, { type: 'chat/message-list' }>['messages'][number]
@@ -11,7 +12,7 @@ export function readEntry(message: ListedMessage, pageOrigin: string): Entry {
   const { id, created_at: createdAt } = message
   if (message.role === 'user') {
     const { text, skill, is_queued } = message
-    return { role: 'user', id, text, skill, createdAt, delivery: is_queued ? 'queued' : 'delivered' }
+    return { role: 'user', id, text, skill, createdAt, delivery: deliveryOnServer(is_queued) }
   }
   const { status, error, feedback } = message
   const parts = addChunks([], message.chunks, pageOrigin)
@@ -63,10 +64,6 @@ const isSame = (local: Entry, listed: Entry): boolean =>
       !isActive(local) &&
       local.status === listed.status &&
       local.feedback === listed.feedback
-
-/** Whether the server doesn't have the message yet, as far as is known. */
-const isUnsent = (entry: Entry): boolean =>
-  entry.role === 'user' && ['waiting', 'sending', 'refused'].includes(entry.delivery)
 
 /** Without the user's last message and its answer, which an edited message replaces. */
 export function cutLastTurn(entries: readonly Entry[]): Entry[] {

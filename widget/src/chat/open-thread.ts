@@ -1,19 +1,17 @@
+import { newId } from '../kept/ids.ts'
 import { decide, undecide } from './decisions.ts'
 import { cutLastTurn } from './merge.ts'
-import type { Refusal, Requests, ResponseOf } from './requests.ts'
+import type { Refusal, Requests } from './requests.ts'
 import type { AgentEntry, CallDecision, Entry, UserEntry } from './state.ts'
-import { changeMessage, put, rateRun, type Start } from './thread-content.ts'
+import { type Circumstances, changeMessage, put, rateRun, type Start } from './thread-content.ts'
 import {
-  type Circumstances,
   createThread,
   type Effect,
-  earlierRead,
-  earlierRefused,
-  endRead,
-  endRefused,
   follow,
   loadEarlier,
   type Opened,
+  read,
+  readRefused,
   receiveChunks,
   receiveEnd,
   refresh,
@@ -51,31 +49,19 @@ export interface OpenThread {
   undecide(callId: string): void
 }
 
-interface OpenThreadOptions extends Pick<Circumstances, 'pageOrigin'> {
+interface OpenThreadOptions {
   ask: Requests['ask']
-  now(): number
-  isStarting(): boolean
-  isEditing(): boolean
+  circumstances(): Circumstances
   onChange(): void
   onAnswered(run: AgentEntry): void
   /** The thread can't be read. */
   onRefusal(refusal: Refusal): void
 }
 
-/** Each portion is drawn at once, so a larger one would make scrolling stutter. */
-const runsPerPortion = 3
-
 /** Carries out what `thread-state.ts` says has to be done. */
 export function createOpenThread(options: OpenThreadOptions): OpenThread {
-  const { ask, pageOrigin } = options
-  let thread = createThread({ id: '', unsent: [], isNew: true })
-
-  const circumstances = (): Circumstances => ({
-    pageOrigin,
-    now: new Date(options.now()).toISOString(),
-    isStarting: options.isStarting(),
-    isEditing: options.isEditing(),
-  })
+  const { ask, circumstances } = options
+  let thread = createThread({ id: newId(), unsent: [], isNew: true })
 
   function change(event: () => readonly Effect[]): void {
     const { entries, before, phase } = thread
@@ -103,18 +89,15 @@ export function createOpenThread(options: OpenThreadOptions): OpenThread {
       case 'report refusal':
         options.onRefusal(effect.refusal)
         break
-      case 'read end':
-        read(
-          effect.limit === undefined ? {} : { limit: effect.limit },
-          (response) => endRead(thread, effect, response, circumstances()),
-          (refusal) => endRefused(thread, effect, refusal),
-        )
-        break
-      case 'read earlier':
-        read(
-          { before: effect.before, limit: runsPerPortion },
-          (response) => earlierRead(thread, effect, response, circumstances()),
-          (refusal) => earlierRefused(thread, effect, refusal),
+      case 'read':
+        ask(
+          { type: 'chat/messages', thread_id: thread.id, ...effect.page },
+          {
+            kind: 'read',
+            onResponse: (response) =>
+              response.type === 'chat/message-list' && change(() => read(thread, effect, response, circumstances())),
+            onRefusal: (refusal) => change(() => readRefused(thread, effect, refusal)),
+          },
         )
         break
       case 'resume':
@@ -130,21 +113,6 @@ export function createOpenThread(options: OpenThreadOptions): OpenThread {
           },
         )
     }
-  }
-
-  function read(
-    which: { before?: number; limit?: number },
-    onList: (response: ResponseOf<'chat/message-list'>) => Effect[],
-    onRefusal: (refusal: Refusal) => Effect[],
-  ): void {
-    ask(
-      { type: 'chat/messages', thread_id: thread.id, ...which },
-      {
-        kind: 'read',
-        onResponse: (response) => response.type === 'chat/message-list' && change(() => onList(response)),
-        onRefusal: (refusal) => change(() => onRefusal(refusal)),
-      },
-    )
   }
 
   return {

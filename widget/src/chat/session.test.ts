@@ -12,12 +12,15 @@ type Message = (ServerMessage & { type: 'chat/message-list' })['messages'][numbe
 
 const now = 1_794_822_065_000
 
-function useSession() {
-  const sent: Sent[] = []
+function createStorage() {
   const refuseStorage = () => {
     throw new Error('SecurityError')
   }
-  const storage = { tab: openStore(refuseStorage, ''), browser: openStore(refuseStorage, '') }
+  return { tab: openStore(refuseStorage, ''), browser: openStore(refuseStorage, '') }
+}
+
+function useSession(storage = createStorage()) {
+  const sent: Sent[] = []
   const waiting: (() => void)[] = []
   const session = createChatSession({
     send: (message) => void sent.push(message as Sent),
@@ -38,7 +41,7 @@ function useSession() {
   }
   const texts = () =>
     session.state.entries.map((entry) => (entry.role === 'user' ? `${entry.delivery}: ${entry.text}` : entry.id))
-  return { session, sent, connect, last, respond, draw, texts }
+  return { storage, session, sent, connect, last, respond, draw, texts }
 }
 
 const visitor = { id: 'key', isAnonymous: true, isResumed: false }
@@ -194,6 +197,116 @@ describe('what the user types', () => {
     expect(texts()).toEqual(['delivered: a', 'r1', 'delivered: b', 'r2', 'refused: c'])
     session.edit('d')
     expect(texts()).toEqual(['delivered: a', 'r1', 'sending: d'])
+  })
+})
+
+describe('the delivery of a message', () => {
+  type Chat = ReturnType<typeof useSession>
+  type Delivery = 'waiting' | 'sending' | 'refused' | 'queued' | 'delivered'
+  /** What the server has before the message. */
+  const earlier = [user('a'), run('r1')]
+  const working = [user('a'), run('r1', 'running')]
+  function useThread(messages: Message[]): Chat {
+    const chat = useSession()
+    chat.connect()
+    chat.session.openThread('thread')
+    chat.respond('chat/messages', list(messages))
+    chat.session.receive({ ...inRun, n: 0, chunks: [] })
+    return chat
+  }
+  const inRun = { type: 'chat/chunk' as const, thread_id: 'thread', run_id: 'r1', attempt: 1 }
+  const send = (chat: Chat) => chat.session.send('Hi')
+  const accept = (is_queued: boolean) => (chat: Chat) =>
+    chat.respond('chat/send', {
+      type: 'chat/start',
+      thread_id: 'thread',
+      run_id: is_queued ? 'r1' : 'r2',
+      is_queued,
+    })
+  const refuse = ({ respond }: Chat) => respond('chat/send', { type: 'chat/error', code: 'NO_RESPONSE', message: '' })
+  const lose = ({ session }: Chat) => session.disconnected()
+  const sendAgain = ({ session }: Chat) => session.regenerate()
+  const edit = ({ session }: Chat) => session.edit('Hey')
+  const idOf = ({ session }: Chat) => session.state.entries.findLast(({ role }) => role === 'user')?.id ?? ''
+  const readByRun = (chat: Chat) => chat.session.receive({ ...inRun, n: 0, chunks: [steering(idOf(chat))] })
+  /** The run before the message ends, or the one that answers it. */
+  function endRun({ session }: Chat): void {
+    for (const run_id of ['r1', 'r2']) {
+      session.receive({ ...inRun, run_id, n: 0, chunks: [] })
+      session.receive({
+        type: 'chat/end',
+        thread_id: 'thread',
+        run_id,
+        attempt: 1,
+        n: 0,
+        status: 'stopped',
+        error: null,
+      })
+    }
+  }
+  function listAfterRun(chat: Chat, isQueued: boolean): void {
+    endRun(chat)
+    chat.respond('chat/messages', list([...earlier, { ...user('Hi', isQueued), id: idOf(chat) }]))
+  }
+  function after(chat: Chat, ...events: ((chat: Chat) => void)[]): Chat {
+    for (const event of events) event(chat)
+    return chat
+  }
+  const states: Record<Delivery, () => Chat> = {
+    waiting: () => after(useThread(earlier), lose, send),
+    sending: () => after(useThread(earlier), send),
+    refused: () => after(useThread(earlier), send, refuse),
+    queued: () => after(useThread(working), send, accept(true)),
+    delivered: () => after(useThread(earlier), send, accept(false)),
+  }
+  const show = ({ session: { state } }: Chat): string => {
+    for (const entry of state.entries) {
+      if (entry.role === 'assistant' && entry.parts.some(({ kind }) => kind === 'steering')) return 'in the run'
+      if (entry.role === 'user' && entry.text === 'Hi') return entry.delivery
+      if (entry.role === 'user' && entry.text === 'Hey') return 'another'
+    }
+    return 'unknown'
+  }
+  const unchanged = Object.fromEntries(Object.keys(states).map((state) => [state, state]))
+
+  test.each<[string, (chat: Chat) => void, Partial<Record<Delivery, string>>]>([
+    ['stays while nothing happens', () => undefined, unchanged],
+    ['changes with a connection', ({ connect }) => connect(), { ...unchanged, waiting: 'sending' }],
+    ['changes when the connection is lost', lose, { ...unchanged, sending: 'waiting' }],
+    ['changes when the server accepts it', accept(false), { sending: 'delivered' }],
+    ['changes when the server accepts it during a run', accept(true), { sending: 'queued' }],
+    ['changes when the server refuses it', refuse, { sending: 'refused' }],
+    ['changes when the user sends it again', sendAgain, { refused: 'sending' }],
+    ['changes when the user sends it again offline', (chat) => sendAgain(after(chat, lose)), { refused: 'waiting' }],
+    ['changes when the user edits it', edit, { waiting: 'another', refused: 'another', queued: 'queued' }],
+    ['changes when the user edits it after the answer', (chat) => edit(after(chat, endRun)), { delivered: 'another' }],
+    ['stays when the user stops the run', ({ session }) => session.stop(), unchanged],
+    ['changes when the run reads it', readByRun, { queued: 'in the run' }],
+    ['stays when the run ends', endRun, { queued: 'queued', delivered: 'delivered' }],
+    ['is what the server lists: queued', (chat) => listAfterRun(chat, true), { queued: 'queued' }],
+    ['is what the server lists: delivered', (chat) => listAfterRun(chat, false), { queued: 'delivered' }],
+  ])('%s', (_, event, expected) => {
+    const found = Object.keys(expected).map((state) => [state, show(after(states[state as Delivery](), event))])
+    expect(Object.fromEntries(found)).toEqual(expected)
+  })
+
+  test.each<[string, (chat: Chat) => void, Partial<Record<Delivery, string>>]>([
+    [
+      'in the outbox survives a reload, and the rest is read',
+      () => undefined,
+      { waiting: 'sending', sending: 'sending', refused: 'refused', queued: 'unknown', delivered: 'unknown' },
+    ],
+    [
+      'that was accepted before a reload is what the server lists',
+      ({ respond }) => respond('chat/messages', list([user('Hi')])),
+      { queued: 'delivered', delivered: 'delivered' },
+    ],
+  ])('%s', (_, event, expected) => {
+    const found = Object.keys(expected).map((state) => {
+      const { storage } = states[state as Delivery]()
+      return [state, show(after(useSession(storage), ({ connect }) => connect(), event))]
+    })
+    expect(Object.fromEntries(found)).toEqual(expected)
   })
 })
 

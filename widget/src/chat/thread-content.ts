@@ -1,5 +1,6 @@
 import { addChunks, closeParts, type Progress, steeringIds, type takeChunks } from './chunks.ts'
 import { type Decisions, showDecisions } from './decisions.ts'
+import { deliveryOnServer } from './delivery.ts'
 import { cutLastTurn, isActive, mergeEnd, readEntry } from './merge.ts'
 import type { ResponseOf } from './requests.ts'
 import type { AgentEntry, Entry, UserEntry } from './state.ts'
@@ -24,17 +25,6 @@ export interface Content {
 }
 
 type ListOfMessages = ResponseOf<'chat/message-list'>
-
-export const createContent = (entries: readonly Entry[], activeRun: string | undefined): Content => ({
-  entries,
-  before: null,
-  sequence: 0,
-  touched: new Map(),
-  progress: new Map(),
-  active: new Set(activeRun ? [activeRun] : []),
-  strangers: new Map(),
-  decisions: new Map(),
-})
 
 const newRun = (id: string, createdAt: string): AgentEntry => ({
   role: 'assistant',
@@ -93,7 +83,7 @@ export interface Start {
 
 /** The server has accepted a message, or answers again in place of the run `replaces`. */
 export function startRun(content: Content, { runId, isQueued, messageId, replaces }: Start, now: string): void {
-  if (messageId !== undefined) changeMessage(content, messageId, isQueued ? 'queued' : 'delivered')
+  if (messageId !== undefined) changeMessage(content, messageId, deliveryOnServer(isQueued))
   if (isQueued) return
   content.strangers.delete(runId)
   const known = findRun(content, runId)
@@ -131,18 +121,25 @@ export function restRun(content: Content, run: AgentEntry, { status, error }: Pi
   return false
 }
 
-interface Reading {
-  /** The `sequence` of the request. */
-  since: number
-  isLimited: boolean
+/** A request for a part of the thread. `since` is its `sequence` at the time of the request. Without `before`, it's the end that is read. */
+export type Read = { do: 'read'; turn: number; since: number; page: { before?: number; limit?: number } }
+
+export interface Circumstances {
   pageOrigin: string
+  now: string
+  /** Whether a message or another answer is on its way to this thread, whose run isn't known yet. */
+  isStarting: boolean
   /** Whether the user's last message is being replaced. */
   isEditing: boolean
 }
 
 /** Replaces the end by what the server has. Returns the runs that have ended, or undefined if a gap would be left. */
-export function replaceEnd(content: Content, response: ListOfMessages, reading: Reading): AgentEntry[] | undefined {
-  const { since, isLimited, pageOrigin, isEditing } = reading
+export function replaceEnd(
+  content: Content,
+  response: ListOfMessages,
+  { since, page: { limit } }: Read,
+  { pageOrigin, isEditing }: Circumstances,
+): AgentEntry[] | undefined {
   const { active, progress, strangers, touched } = content
   const page = response.messages.map((message) => readEntry(message, pageOrigin))
   const listed = new Map(page.flatMap((entry) => (entry.role === 'assistant' ? [[entry.id, entry.status]] : [])))
@@ -155,7 +152,7 @@ export function replaceEnd(content: Content, response: ListOfMessages, reading: 
   }
   const merge = (hasEarlier: boolean) => mergeEnd(content.entries, { entries: page, hasEarlier }, isNewer)
   const merged = merge(response.before !== null)
-  if (!merged && isLimited) return undefined
+  if (!merged && limit !== undefined) return undefined
   const entries = merged ?? merge(false) ?? []
   if (entries[0]?.id === page[0]?.id) content.before = response.before
   const former = new Set(content.entries)

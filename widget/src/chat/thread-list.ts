@@ -23,10 +23,10 @@ const maxQueryLength = 200
 const maxTitleLength = 200
 const maxOffset = 10_000
 
-const nothing: ThreadList = { threads: [], hasMore: false, isLoading: false, query: '', isArchive: false }
+export const noThreads: ThreadList = { threads: [], hasMore: false, isLoading: false, query: '', isArchive: false }
 
 export function createThreads({ ask, onChange, onRefusal }: ThreadsOptions): Threads {
-  let list = nothing
+  let list = noThreads
   let wasShown = false
   /** Only the response to the latest request counts. */
   let turn = 0
@@ -118,7 +118,7 @@ export function createThreads({ ask, onChange, onRefusal }: ThreadsOptions): Thr
       changing = 0
       wanted = undefined
       wasShown = false
-      change(nothing)
+      change(noThreads)
     },
     rename(id, title) {
       const trimmed = title.trim().slice(0, maxTitleLength)

@@ -1,17 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { ResponseOf } from './requests.ts'
 import type { UserEntry } from './state.ts'
-import { put } from './thread-content.ts'
+import { type Circumstances, put, type Read } from './thread-content.ts'
 import {
-  type Circumstances,
   createThread,
   type Effect,
-  earlierRead,
-  earlierRefused,
-  endRead,
-  endRefused,
   follow,
   loadEarlier,
+  read,
+  readRefused,
   receiveChunks,
   receiveEnd,
   refresh,
@@ -82,10 +79,19 @@ const end = (changes: Partial<Told<'chat/end'>>): Told<'chat/end'> => ({
 type Event = (thread: Thread) => readonly Effect[]
 
 /** The requests that a thread waits for. */
-const readOf = ({ turn, sequence }: Thread, limit?: number) =>
-  ({ do: 'read end', turn, since: sequence, limit }) as const
+const readOf = ({ turn, sequence }: Thread, limit?: number): Read => ({
+  do: 'read',
+  turn,
+  since: sequence,
+  page: limit === undefined ? {} : { limit },
+})
 const resumeOf = ({ turn }: Thread) => ({ do: 'resume', turn, have: undefined }) as const
-const earlierOf = ({ turn }: Thread, before = 5) => ({ do: 'read earlier', turn, before }) as const
+const earlierOf = ({ turn, sequence }: Thread, before = 5): Read => ({
+  do: 'read',
+  turn,
+  since: sequence,
+  page: { before, limit: 3 },
+})
 /** The same before the last new socket or other thread. */
 const early = <Asked extends { turn: number }>(asked: Asked): Asked => ({ ...asked, turn: asked.turn - 1 })
 const gone = { code: 'RESOURCE_NOT_FOUND', message: '' }
@@ -107,7 +113,7 @@ function after(thread: Thread, ...events: Event[]): Thread {
 const useList =
   (messages: Message[], before: number | null = null): Event =>
   (thread) =>
-    endRead(thread, readOf(thread), list(messages, before), here)
+    read(thread, readOf(thread), list(messages, before), here)
 const noActive: Event = (thread) => resumed(thread, resumeOf(thread), undefined, here)
 const gap: Event = (thread) => receiveChunks(thread, chunks({ n: 7 }), here)
 const firstChunks: Event = (thread) => receiveChunks(thread, chunks({}), here)
@@ -135,7 +141,7 @@ const nameOf = ({ phase, reading, resuming }: Thread): string => {
   return phase === 'ready' && names.length > 0 ? names.join(' + ') : [phase, ...names].join(' + ')
 }
 const describeEffect = (effect: Effect): string => {
-  if (effect.do === 'read end') return effect.limit === undefined ? 'read all' : `read ${effect.limit}`
+  if (effect.do === 'read') return `read ${effect.page.limit ?? 'all'}`
   if (effect.do === 'report refusal') return `say ${effect.refusal.code}`
   return effect.do === 'report end' ? `${effect.run.id} ended` : effect.do
 }
@@ -286,11 +292,11 @@ describe('the response to a request', () => {
   const readLast =
     (messages: Message[], limit?: number): Event =>
     (thread) =>
-      endRead(thread, readOf(thread, limit), list(messages, limit ? 7 : null), here)
+      read(thread, readOf(thread, limit), list(messages, limit ? 7 : null), here)
   const refuse =
     (code: string): Event =>
     (thread) =>
-      endRefused(thread, readOf(thread), { code, message: '' })
+      readRefused(thread, readOf(thread), { code, message: '' })
   const resume =
     (runId?: string): Event =>
     (thread) =>
@@ -334,7 +340,7 @@ describe('the response to a request', () => {
       (thread) => {
         const asked = readOf(thread)
         put(thread, unsent('b'))
-        return endRefused(thread, asked, gone)
+        return readRefused(thread, asked, gone)
       },
       { 'loading + reading': 'loading + reading, read all', reading: 'reading, read all' },
     ],
@@ -360,12 +366,12 @@ describe('the response to a request', () => {
   })
 
   test.each<[string, Event]>([
-    ['the end', (thread) => endRead(thread, early(readOf(thread)), list(listed), here)],
-    ['a refusal of the end', (thread) => endRefused(thread, early(readOf(thread)), gone)],
+    ['the end', (thread) => read(thread, early(readOf(thread)), list(listed), here)],
+    ['a refusal of the end', (thread) => readRefused(thread, early(readOf(thread)), gone)],
     ['a run', (thread) => resumed(thread, early(resumeOf(thread)), 'r2', here)],
     ['a refusal of a run', (thread) => resumeRefused(thread, early(resumeOf(thread)))],
-    ['earlier messages', (thread) => earlierRead(thread, early(earlierOf(thread)), list(listed), here)],
-    ['a refusal of earlier messages', (thread) => earlierRefused(thread, early(earlierOf(thread)), gone)],
+    ['earlier messages', (thread) => read(thread, early(earlierOf(thread)), list(listed), here)],
+    ['a refusal of earlier messages', (thread) => readRefused(thread, early(earlierOf(thread)), gone)],
   ])('is ignored in every state if it comes after a new socket or another thread: %s', (_, event) => {
     for (const name of stateNames) {
       const thread = states[name]()
@@ -380,24 +386,23 @@ describe('earlier messages', () => {
 
   test('are asked for once at a time, and come before the others', () => {
     const thread = long()
-    const asked = earlierOf(thread)
-    expect(loadEarlier(thread)).toEqual([asked])
+    expect(loadEarlier(thread)).toEqual([earlierOf(thread)])
     expect(loadEarlier(thread)).toEqual([])
-    earlierRead(thread, asked, list([user('x'), run('r0'), user('a')]), here)
+    read(thread, earlierOf(thread), list([user('x'), run('r0'), user('a')]), here)
     expect(ids(thread)).toEqual(['x', 'r0', 'a', 'r1'])
     expect(loadEarlier(thread), 'the thread begins there').toEqual([])
   })
 
   test('are dropped if the end was replaced meanwhile', () => {
     const thread = after(long(), loadEarlier, refresh, useList([user('y'), run('r9')], 8))
-    earlierRead(thread, earlierOf(thread), list([user('x'), run('r0')]), here)
+    read(thread, earlierOf(thread), list([user('x'), run('r0')]), here)
     expect(ids(thread)).toEqual(['y', 'r9'])
     expect(loadEarlier(thread)).toEqual([earlierOf(thread, 8)])
   })
 
   test('can be asked for again after a refusal', () => {
     const thread = after(long(), loadEarlier)
-    expect(earlierRefused(thread, earlierOf(thread), gone)).toEqual([{ do: 'report refusal', refusal: gone }])
+    expect(readRefused(thread, earlierOf(thread), gone)).toEqual([{ do: 'report refusal', refusal: gone }])
     expect(loadEarlier(thread)).toEqual([earlierOf(thread)])
   })
 })

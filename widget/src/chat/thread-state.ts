@@ -5,11 +5,12 @@ import type { Refusal, ResponseOf } from './requests.ts'
 import type { AgentEntry, UserEntry } from './state.ts'
 import {
   addEarlier,
+  type Circumstances,
   type Content,
-  createContent,
   extendRun,
   findRun,
   meetStranger,
+  type Read,
   replaceEnd,
   restRun,
   type Start,
@@ -58,26 +59,13 @@ export interface Thread extends Content {
   turn: number
 }
 
-type ReadEnd = { do: 'read end'; turn: number; since: number; limit?: number | undefined }
-type ReadEarlier = { do: 'read earlier'; turn: number; before: number }
 type Resume = { do: 'resume'; turn: number; have: (Progress & { run_id: string }) | undefined }
 export type Effect =
-  /** `since` is the thread's `sequence` at the time of the request. */
-  | ReadEnd
-  | ReadEarlier
+  | Read
   | Resume
   /** A run has ended that went on when this tab last knew of it. */
   | { do: 'report end'; run: AgentEntry }
   | { do: 'report refusal'; refusal: Refusal }
-
-export interface Circumstances {
-  pageOrigin: string
-  now: string
-  /** Whether a message or another answer is on its way to this thread, whose run isn't known yet. */
-  isStarting: boolean
-  /** Whether the user's last message is being replaced. */
-  isEditing: boolean
-}
 
 export interface Opened {
   id: string
@@ -92,10 +80,19 @@ type ListOfMessages = ResponseOf<'chat/message-list'>
 
 /** Enough to know what a run answers, and what was there before it. */
 const runsOfRefresh = 2
+/** Each portion is drawn at once, so a larger one would make scrolling stutter. */
+const runsPerPortion = 3
 
 export const createThread = ({ id, unsent, isNew, activeRun }: Opened, turn = 0): Thread => ({
-  ...createContent(unsent, activeRun),
   id,
+  entries: unsent,
+  before: null,
+  sequence: 0,
+  touched: new Map(),
+  progress: new Map(),
+  active: new Set(activeRun ? [activeRun] : []),
+  strangers: new Map(),
+  decisions: new Map(),
   phase: isNew ? 'new' : 'loading',
   reading: 'idle',
   resuming: 'idle',
@@ -115,24 +112,37 @@ export function follow(thread: Thread): Effect[] {
 
 export const refresh = (thread: Thread): Effect[] => (thread.phase === 'new' ? [] : readEnd(thread, runsOfRefresh))
 
+function readPage(thread: Thread, page: Read['page']): Effect[] {
+  thread.sequence += 1
+  return [{ do: 'read', turn: thread.turn, since: thread.sequence, page }]
+}
+
 function readEnd(thread: Thread, limit?: number): Effect[] {
   const isIdle = thread.reading === 'idle'
   thread.reading = isIdle ? 'asked' : 'again'
-  if (!isIdle) return []
-  thread.sequence += 1
-  return [{ do: 'read end', turn: thread.turn, since: thread.sequence, limit }]
+  return isIdle ? readPage(thread, limit === undefined ? {} : { limit }) : []
 }
 
-export function endRead(
-  thread: Thread,
-  { turn, since, limit }: ReadEnd,
-  response: ListOfMessages,
-  circumstances: Circumstances,
-): Effect[] {
-  if (turn !== thread.turn) return []
+export function loadEarlier(thread: Thread): Effect[] {
+  const { before } = thread
+  if (before === null || thread.isLoadingEarlier) return []
+  thread.isLoadingEarlier = true
+  return readPage(thread, { before, limit: runsPerPortion })
+}
+
+/** The response to `asked`. */
+export function read(thread: Thread, asked: Read, response: ListOfMessages, circumstances: Circumstances): Effect[] {
+  if (asked.turn !== thread.turn) return []
+  const { before } = asked.page
+  if (before !== undefined) {
+    thread.isLoadingEarlier = false
+    // Otherwise the entries were replaced meanwhile.
+    if (before === thread.before) addEarlier(thread, response, circumstances.pageOrigin)
+    return []
+  }
   const { phase, reading } = thread
   thread.reading = 'idle'
-  const ended = replaceEnd(thread, response, { since, isLimited: limit !== undefined, ...circumstances })
+  const ended = replaceEnd(thread, response, asked, circumstances)
   if (!ended) return readEnd(thread)
   thread.phase = 'ready'
   return [
@@ -142,13 +152,16 @@ export function endRead(
   ]
 }
 
-export function endRefused(thread: Thread, { turn, since }: ReadEnd, refusal: Refusal): Effect[] {
+export function readRefused(thread: Thread, { turn, since, page }: Read, refusal: Refusal): Effect[] {
   if (turn !== thread.turn) return []
-  thread.reading = 'idle'
-  // The first message may have started the thread meanwhile.
-  if (refusal.code === 'RESOURCE_NOT_FOUND' && [...thread.touched.values()].some((at) => at > since))
-    return readEnd(thread)
-  if (thread.phase === 'loading') thread.phase = 'ready'
+  if (page.before !== undefined) thread.isLoadingEarlier = false
+  else {
+    thread.reading = 'idle'
+    // The first message may have started the thread meanwhile.
+    if (refusal.code === 'RESOURCE_NOT_FOUND' && [...thread.touched.values()].some((at) => at > since))
+      return readEnd(thread)
+    if (thread.phase === 'loading') thread.phase = 'ready'
+  }
   return [{ do: 'report refusal', refusal }]
 }
 
@@ -218,32 +231,6 @@ export function receiveEnd(thread: Thread, message: Told<'chat/end'>): Effect[] 
   // The run ended before it read them.
   const hasQueued = thread.entries.some((entry) => entry.role === 'user' && entry.delivery === 'queued')
   return hasQueued && !isActive({ status }) ? [...effects, ...readEnd(thread, runsOfRefresh)] : effects
-}
-
-export function loadEarlier(thread: Thread): Effect[] {
-  const { before, turn } = thread
-  if (before === null || thread.isLoadingEarlier) return []
-  thread.isLoadingEarlier = true
-  return [{ do: 'read earlier', turn, before }]
-}
-
-export function earlierRead(
-  thread: Thread,
-  { turn, before }: ReadEarlier,
-  response: ListOfMessages,
-  { pageOrigin }: Circumstances,
-): Effect[] {
-  if (turn !== thread.turn) return []
-  thread.isLoadingEarlier = false
-  // Otherwise the entries were replaced meanwhile.
-  if (before === thread.before) addEarlier(thread, response, pageOrigin)
-  return []
-}
-
-export function earlierRefused(thread: Thread, { turn }: ReadEarlier, refusal: Refusal): Effect[] {
-  if (turn !== thread.turn) return []
-  thread.isLoadingEarlier = false
-  return [{ do: 'report refusal', refusal }]
 }
 
 /** The server has accepted a message, or answers again. */
