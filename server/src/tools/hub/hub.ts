@@ -16,7 +16,8 @@ import type * as contract from './contract.ts'
 import { createGovernor } from './governance-check.ts'
 import { unpack } from './kept-definitions.ts'
 import type { FoundSource, KeptTool } from './messages.ts'
-import { callFailure, createSwitchboard, isCancelled, type Switchboard } from './switchboard.ts'
+import { callFailure, isCancelled } from './pending-calls.ts'
+import { createSwitchboard, type Switchboard } from './switchboard.ts'
 
 /** Key in a result's `_meta` that names the page or connector the result comes from. */
 const sourceKey = 'inlay/source'
