@@ -18,6 +18,7 @@ import { type CodeSync, createCodeSync } from './content/code-host/sync.ts'
 import { createGithub, type Github } from './content/github/github.ts'
 import type { Service } from './kernel/foundation/service.ts'
 import { createJobs, type Jobs } from './kernel/jobs/jobs.ts'
+import { readProgress } from './kernel/jobs/progress.ts'
 import { type AuditVerifier, createAuditVerifier } from './organizations/audit-events/verifier.ts'
 import { createDepartures, type DepartureStep, type Departures } from './organizations/departures/departures.ts'
 import { mailingNotices } from './organizations/directories/notices.ts'
@@ -115,6 +116,13 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const erasures = createErasures({ ...service, departures, runs, jobs })
   const github = keep(createGithub(service))
   const codeSync = keep(createCodeSync({ ...service, github }))
+  // The other metrics are needed most while PostgreSQL is away.
+  service.metrics.observeJobs(() =>
+    readProgress(service.database).catch((error) => {
+      service.log.warn({ err: error }, 'Could not read the progress of background jobs')
+      return []
+    }),
+  )
   const { mail } = service.config
   const mailSender = mail && keep(createMailSender(service, mail))
   keep(

@@ -16,6 +16,7 @@ import {
   prepareDataFolder,
   readConfig,
 } from '../../kernel/config/config.ts'
+import { readProgress } from '../../kernel/jobs/progress.ts'
 import { systemClock } from '../../kernel/lib/clock.ts'
 import { createLog } from '../../kernel/lib/log.ts'
 import { createSafeFetch } from '../../kernel/net/safe-fetch.ts'
@@ -94,6 +95,7 @@ async function checkStores(config: Config): Promise<Finding[]> {
       await checkDatabase(stores),
       await checkKv(config, stores),
       await checkClock(stores),
+      await checkJobs(stores),
       ...(config.publicUrl ? [] : [await checkServer(stores)]),
     ])
   } catch (error) {
@@ -272,6 +274,22 @@ async function checkDatabase({ database }: Stores): Promise<Finding> {
     name: 'database',
     text,
     ...((row?.major ?? 0) < 15 && { problem: `PostgreSQL ${row?.version}; Inlay needs 15 or newer` }),
+  }
+}
+
+/** Background work that is late or keeps failing. */
+async function checkJobs({ database }: Stores): Promise<Finding> {
+  const kinds = await readProgress(database)
+  const due = kinds.reduce((sum, kind) => sum + kind.due, 0)
+  const oldest = Math.max(0, ...kinds.map((kind) => kind.oldest_seconds))
+  const age = due > 0 ? `, the oldest for ${Math.round(oldest)} s` : ''
+  const text = `${due} due${age}`
+  const failing = kinds.filter((kind) => kind.failing > 0)
+  const failures = failing.map(({ kind, failing, last_error }) => `${failing} of ${kind} (${last_error})`)
+  return {
+    name: 'jobs',
+    text,
+    ...(failing.length > 0 && { warning: `${text}. These keep failing, and are retried: ${failures.join('; ')}` }),
   }
 }
 

@@ -7,10 +7,19 @@ export interface Metrics {
   countRefusal(surface: string, code: string): void
   /** Sets the function that returns the number of open sockets whenever the metrics are read. */
   countSockets(count: () => number): void
+  /** Sets the function that reads how far background jobs are behind whenever the metrics are read. */
+  observeJobs(read: () => Promise<JobMetrics[]>): void
   requestStarted(): void
   requestEnded(): void
   render(): Promise<string>
   contentType: string
+}
+
+interface JobMetrics {
+  kind: string
+  due: number
+  oldest_seconds: number
+  failing: number
 }
 
 const countTogether = 1000
@@ -50,6 +59,20 @@ export function createMetrics(): Metrics {
       this.set(countOpenSockets())
     },
   })
+  let readJobs = async (): Promise<JobMetrics[]> => []
+  const jobGauge = (name: string, help: string) => new Gauge({ name, help, labelNames: ['kind'], registers })
+  const failing = jobGauge('inlay_jobs_failing', 'Background jobs that keep failing, on all nodes')
+  const oldest = jobGauge('inlay_jobs_oldest_seconds', 'How long the oldest due job has waited, on all nodes')
+  const due = jobGauge('inlay_jobs_due', 'Background jobs that wait for a node, on all nodes')
+  async function measureJobs() {
+    const kinds = await readJobs()
+    for (const gauge of [due, oldest, failing]) gauge.reset()
+    for (const { kind, ...values } of kinds) {
+      due.set({ kind }, values.due)
+      oldest.set({ kind }, values.oldest_seconds)
+      failing.set({ kind }, values.failing)
+    }
+  }
   const refusals = new Counter({
     name: 'inlay_refusals_total',
     help: 'Refused callers, by surface and code',
@@ -76,8 +99,12 @@ export function createMetrics(): Metrics {
     },
     requestStarted: () => void inProgress++,
     requestEnded: () => void inProgress--,
-    render() {
+    observeJobs(read) {
+      readJobs = read
+    },
+    async render() {
       countRequests()
+      await measureJobs()
       return registry.metrics()
     },
     contentType: registry.contentType,

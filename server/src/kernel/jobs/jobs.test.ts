@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { serviceConnection } from '../stores/postgres/migrations.ts'
 import { createJobs, type Job, type JobKind, type Jobs, type JobTimes } from './jobs.ts'
+import { readProgress } from './progress.ts'
 import { noOrganization, requestJob, requestJobs, requestOwnJob, selectJobs } from './requests.ts'
 
 let app: TestService
@@ -370,6 +371,25 @@ test('a failed job is retried later, and its failures are visible until it succe
     expect(await rowsOf(kind)).toMatchObject([{ lease: null, attempts: 0, last_error: null }]),
   )
   expect(failures).toEqual([0, 1, 2])
+})
+
+test('jobs that wait and jobs that keep failing are visible by kind, in the metrics too', async () => {
+  const [late, bad] = [newKind(), newKind()]
+  await request(late, 'a')
+  await request(late, 'b', other)
+  await request(bad)
+  await app.service.database.asWorker(async (sql) => {
+    await sql`update jobs set due_at = now() - interval '1 minute' where kind = ${late} and key = 'a'`
+    await sql`update jobs set attempts = 3, last_error = 'Gone', due_at = now() + interval '1 hour' where kind = ${bad}`
+  })
+  const found = (await readProgress(app.service.database)).filter(({ kind }) => [late, bad].includes(kind))
+  expect(found).toEqual([
+    { kind: late, due: 2, oldest_seconds: expect.closeTo(60, -1), failing: 0, last_error: null },
+    { kind: bad, due: 0, oldest_seconds: 0, failing: 1, last_error: 'Gone' },
+  ])
+  const metrics = await app.service.metrics.render()
+  expect(metrics).toContain(`inlay_jobs_due{kind="${late}"} 2`)
+  expect(metrics).toContain(`inlay_jobs_failing{kind="${bad}"} 1`)
 })
 
 test('a job that failed for good stays visible, and runs again only if it’s requested', async () => {
