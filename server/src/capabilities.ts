@@ -14,7 +14,7 @@ import { type AgentSessions, createAgentSessions } from './channels/ag-ui/sessio
 import { createChat } from './channels/chat/chat.ts'
 import { createRuntime, type Runtime } from './channels/sockets/runtime.ts'
 import { createErasures, type Erasures } from './console/personal-data/erasures.ts'
-import { type CodeSync, createCodeSync } from './content/code-host/sync.ts'
+import { syncingCode } from './content/code-host/sync.ts'
 import { createGithub, type Github } from './content/github/github.ts'
 import type { Service } from './kernel/foundation/service.ts'
 import { createJobs, type Jobs } from './kernel/jobs/jobs.ts'
@@ -57,7 +57,6 @@ export interface Capabilities extends Service, Billing {
   departures: Departures
   erasures: Erasures
   github: Github
-  codeSync: CodeSync
   toolCalls: ToolCallRecorder
   hub: Hub
   runs: Runs
@@ -115,7 +114,6 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const departures = createDepartures({ ...service, jobs }, [endRuns, ...departureSteps])
   const erasures = createErasures({ ...service, departures, runs, jobs })
   const github = keep(createGithub(service))
-  const codeSync = keep(createCodeSync({ ...service, github }))
   // The other metrics are needed most while PostgreSQL is away.
   service.metrics.observeJobs(() =>
     readProgress(service.database).catch((error) => {
@@ -135,6 +133,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       expiringContents,
       erasingConversations,
       auditVerifier.kind,
+      syncingCode({ ...service, github }),
       departures.kind,
       erasures.kind,
     ]),
@@ -157,7 +156,6 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     departures,
     erasures,
     github,
-    codeSync,
     toolCalls,
     hub,
     runs,

@@ -299,10 +299,13 @@ describe('the operator’s webhook', () => {
     const response = await app.fetch('/api/org-github-apps/webhook', delivery)
     return [response.status, ((await response.json()) as { status?: unknown }).status]
   }
-  const requests = async (slug: Slug) => {
+  const lastSync = async (slug: Slug) => {
     const id = await app.organization(slug)
-    const [row] = await app.service.database.asOrg(id, (sql) => sql`select requests from github_repositories`)
-    return row?.requests
+    const [row] = await app.service.database.asOrg(
+      id,
+      (sql) => sql<{ at: string | null }>`select last_sync ->> 'finished_at' as at from github_repositories`,
+    )
+    return row?.at
   }
 
   test('reaches the organization of its installation, and no other', async () => {
@@ -315,13 +318,16 @@ describe('the operator’s webhook', () => {
       await app.organization('demo'),
       (sql) => sql<{ repository_id: number }>`select repository_id from github_repositories`,
     )
+    for (const slug of ['demo', 'other'] as const) await expect.poll(() => lastSync(slug)).toBeTruthy()
+    const before = { demo: await lastSync('demo'), other: await lastSync('other') }
     const push = {
       ref: 'refs/heads/main',
       repository: { id: repository_id, default_branch: repository.default_branch },
       installation: { id },
     }
     expect(await deliver(await github.delivery(platform, 'push', push))).toEqual([202, 'accepted'])
-    expect([await requests('demo'), await requests('other')]).toEqual([2, 1])
+    await expect.poll(() => lastSync('demo')).not.toBe(before.demo)
+    expect(await lastSync('other')).toBe(before.other)
     const unknown = { ...push, installation: { id: 999_999 } }
     expect(await deliver(await github.delivery(platform, 'push', unknown))).toEqual([202, 'ignored'])
     expect(await deliver(await github.delivery(platform, 'ping', { zen: 'Hello' }))).toEqual([202, 'ignored'])

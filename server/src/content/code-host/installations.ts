@@ -103,7 +103,8 @@ export async function findInstallationOwner(
   app: PlatformApp,
   installationId: number,
 ): Promise<string | undefined> {
-  const [found] = await database.asSyncer(
+  const [found] = await database.asGithubInstallation(
+    installationId,
     (sql) => sql<{ organization_id: string }>`
       select organization_id from github_installations
       where installation_id = ${installationId} and app_id = ${app.id}`,

@@ -12,9 +12,8 @@ import {
   listRepositories,
   syncRepository,
 } from './repository.ts'
-import type { CodeSync } from './sync.ts'
 
-export const githubAppRoom: Room<Service & { github: Github; codeSync: CodeSync }> = {
+export const githubAppRoom: Room<Service & { github: Github }> = {
   tags: {
     'Code hosting':
       'The organization’s GitHub app or the operator’s, and the repository that its skills are synced from.',

@@ -3,9 +3,11 @@ import { startGithub } from '../../../test/github.ts'
 import type { TestService } from '../../../test/harness.ts'
 import { asOrg, type OperationSamples, type Slug } from '../../../test/sample-helpers.ts'
 import type { PlatformApp } from '../../kernel/config/config.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import type * as contract from './contract.ts'
 import { saveApp } from './github-app.ts'
 import { saveInstallation } from './installations.ts'
+import { codeSync } from './sync.ts'
 
 /** One for all samples. It doesn't keep the process alive. */
 let running: ReturnType<typeof startGithub> | undefined
@@ -67,15 +69,14 @@ export async function noGithubApp(app: TestService, slug: Slug) {
 /** A connected repository. It isn't synced, because tests compare the rows of tables. */
 export async function githubRepository(app: TestService, slug: Slug) {
   await githubApp(app, slug)
-  await asOrg(
-    app,
-    slug,
-    (sql) => sql`
-      insert into github_repositories (organization_id, repository_id, full_name, url, default_branch, installation_id,
-        connected_by, due_at)
-      values (current_organization(), 1, 'sample/skills', 'https://github.com/sample/skills', 'main', 1,
-        'sample@example.com', now() + interval '1 day')`,
-  )
+  await asOrg(app, slug, async (sql) => {
+    await sql`
+        insert into github_repositories (organization_id, repository_id, full_name, url, default_branch,
+          installation_id, connected_by)
+        values (current_organization(), 1, 'sample/skills', 'https://github.com/sample/skills', 'main', 1,
+          'sample@example.com')`
+    await requestJob(sql, codeSync, { due: { inSeconds: 24 * 60 * 60 } })
+  })
   return {}
 }
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type LocalGithub, startGithub } from '../../../test/github.ts'
-import { startTestService, type TestResponse, type TestService } from '../../../test/harness.ts'
+import { runJob, startTestService, type TestResponse, type TestService } from '../../../test/harness.ts'
 import { saveApp } from './github-app.ts'
-import { createCodeSync } from './sync.ts'
+import { codeSync } from './sync.ts'
 
 let app: TestService
 let github: LocalGithub
@@ -430,8 +430,8 @@ describe('a sync', () => {
     expect(failed.synced_commit, 'the last success is still shown').not.toBeNull()
     expect(Date.parse(failed.next_sync_at)).toBeGreaterThan(Date.parse(failed.last_sync.finished_at))
     expect(await skills()).toEqual(before)
-    await asDemo((sql) => sql`update github_repositories set due_at = now(), blocked_until = null`)
-    app.service.codeSync.wake()
+    await asDemo((sql) => sql`update github_repositories set blocked_until = null`)
+    await runJob(app, id, codeSync)
     await expect.poll(async () => (await connection()).last_sync.status).toBe('succeeded')
     expect(Object.keys(await skills())).toEqual(['new', 'refund'])
   })
@@ -468,35 +468,9 @@ describe('a sync', () => {
     }
     expect((await connection()).last_sync.status).toBe('retrying')
     github.setDown(false)
-    await asDemo((sql) => sql`update github_repositories set due_at = now() - interval '1 day'`)
-    app.service.codeSync.wake()
+    await runJob(app, id, codeSync)
     await expect.poll(async () => (await connection()).synced_commit).toBe(repository.commit)
     expect(Object.keys(await skills())).toEqual(['n1', 'n2', 'n3', 'refund', 'returns'])
-  })
-
-  test('runs on one node at a time, and another node takes over from one that is gone', async () => {
-    await connect()
-    await rested()
-    github.push(repository, { 'skills/new/SKILL.md': skill('new') })
-    // As if a node had been killed during a sync: it holds the lease, and nothing else is left of it.
-    await asDemo(
-      (sql) => sql`
-        update github_repositories
-        set due_at = now(), lease_epoch = lease_epoch + 1, leased_until = now() + interval '1 minute'`,
-    )
-    const before = github.asked.length
-    // As if it had listed what is due just before that.
-    const due = [{ organization_id: id }]
-    const late = { ...app.service.database, asSyncer: async () => due.splice(0) as never }
-    const other = createCodeSync({ ...app.service, database: late })
-    await expect.poll(() => due).toEqual([])
-    await other.close()
-    expect((await connection()).state).toBe('syncing')
-    expect(github.asked.length, 'nobody else syncs').toBe(before)
-    await asDemo((sql) => sql`update github_repositories set leased_until = now() - interval '1 second'`)
-    const next = createCodeSync(app.service)
-    await expect.poll(async () => (await connection()).synced_commit).toBe(repository.commit)
-    await next.close()
   })
 
   test('writes nothing after it has lost its lease', async () => {
@@ -529,8 +503,8 @@ describe('a sync', () => {
     })
     let hasEnded = false
     database.asOrg = async (organizationId, work) => {
-      if (!String(work).includes('applySyncedFiles')) return asOrg(organizationId, work)
-      await asOrg(organizationId, (sql) => sql`update github_repositories set lease_epoch = lease_epoch + 1`)
+      if (!String(work).includes('await end(')) return asOrg(organizationId, work)
+      await asOrg(organizationId, (sql) => sql`update jobs set lease = gen_random_uuid() where kind = ${codeSync}`)
       return asOrg(organizationId, work).finally(() => {
         hasEnded = true
       })
@@ -622,8 +596,7 @@ describe('a webhook', () => {
     expect(await receive(delivery)).toEqual([202, 'accepted'])
     await expect.poll(async () => (await connection()).synced_commit).toBe(repository.commit)
     expect(await receive(delivery)).toEqual([202, 'duplicate'])
-    const [row] = await asDemo((sql) => sql`select requests from github_repositories`)
-    expect(row?.requests).toBe(2)
+    expect((await connection()).state).toBe('idle')
   })
 
   test('that is late doesn’t move skills backwards', async () => {
@@ -687,8 +660,7 @@ describe('a webhook', () => {
     const bodies = await Promise.all(refused.map((response) => response.text()))
     expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 401))
     expect(new Set(bodies).size, 'the response doesn’t tell whether an organization has an app').toBe(1)
-    const [row] = await asDemo((sql) => sql`select requests from github_repositories`)
-    expect(row?.requests).toBe(1)
+    expect((await connection()).state).toBe('idle')
   })
 
   test('has limits', async () => {

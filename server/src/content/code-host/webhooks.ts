@@ -11,9 +11,6 @@ import type { Sql } from '../../kernel/stores/database.ts'
 import { readWebhookSecret } from './github-app.ts'
 import { deleteInstallation, findInstallationOwner } from './installations.ts'
 import { requestSync } from './repository.ts'
-import type { CodeSync } from './sync.ts'
-
-type Needs = Service & { codeSync: CodeSync }
 
 /**
  * A push with about a thousand commits. GitHub sends up to 25 MB, but bodies are read before their signature is checked,
@@ -22,16 +19,14 @@ type Needs = Service & { codeSync: CodeSync }
 const webhookLimit = 1024 * 1024
 
 /** The URLs that GitHub calls: one for each organization's own app, and one for the operator's. */
-export function serveGithubWebhooks(service: Needs): Hono<NodeEnv> {
+export function serveGithubWebhooks(service: Service): Hono<NodeEnv> {
   const app = new Hono<NodeEnv>()
   const platform = service.config.github.app
 
   async function process(organizationId: string, { delivery, event }: Delivery, ends = false): Promise<string> {
-    const status = await service.database.asOrg(organizationId, (sql) =>
+    return service.database.asOrg(organizationId, (sql) =>
       receive(sql, organizationId, delivery, ends ? 'uninstalled' : event),
     )
-    if (status === 'accepted') service.codeSync.wake()
-    return status
   }
 
   app.post('/api/org-github-apps/webhook/:id', async (c) => {

@@ -10,7 +10,7 @@ import { explainGithubFailure, GithubError, refusals, suspended } from './github
 /** Enough for the largest tree that GitHub returns in one response. */
 const responseLimit = 8 * 1024 * 1024
 /** Timeout of a request. A sync's lease lasts longer. */
-export const githubTimeoutMs = 10_000
+const githubTimeoutMs = 10_000
 
 /** What identifies an app at GitHub. */
 export interface AppCredentials {
@@ -45,8 +45,6 @@ export interface Github {
 
 interface Control {
   signal?: AbortSignal
-  /** Runs before each request. If it throws, the request isn't sent. */
-  beforeEach?: () => Promise<void>
 }
 
 interface Connected {
@@ -138,12 +136,10 @@ export function createGithub({ config, clock, log }: Pick<Service, 'config' | 'c
     shape: z.ZodType<T>,
     {
       signal,
-      beforeEach,
       authorization,
       ...parameters
     }: Record<string, unknown> & Control & { authorization?: string; baseUrl?: string },
   ): Promise<T> {
-    await beforeEach?.()
     const response = await request(route, {
       baseUrl: config.github.apiUrl,
       ...parameters,

@@ -44,7 +44,7 @@ export interface JobKind {
   /** What an error says about the next attempt. */
   judge?(error: unknown): ErrorVerdict
   /** After an error, the job is retried with growing pauses. */
-  run(job: Job): Promise<JobOutcome | Settled>
+  run(job: Job): Promise<JobOutcome | JobEnd>
 }
 
 /** Done, to be run again at a time, or failed for good until it's requested again. */
@@ -54,10 +54,10 @@ export type JobOutcome = 'done' | { again: Due } | { failed: string }
 export const againAt = (at: string | null | undefined): JobOutcome => (at ? { again: { at } } : 'done')
 
 /** The outcome is already stored. */
-interface Settled {
+export interface JobEnd {
   isSettled: true
 }
-const settled: Settled = { isSettled: true }
+const settled: JobEnd = { isSettled: true }
 
 export interface Job {
   organizationId: string
@@ -69,7 +69,7 @@ export interface Job {
   /** A transaction in the job's organization, which only commits if the node still has the lease. */
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** The same, which also ends the job with the outcome that `work` returns. Return the result from the handler. */
-  settle(work: (sql: Sql) => Promise<JobOutcome>): Promise<Settled>
+  settle(work: (sql: Sql) => Promise<JobOutcome>): Promise<JobEnd>
 }
 
 interface ErrorVerdict {

@@ -38,6 +38,10 @@ export async function requestOwnJob(sql: Sql, kind: string, key: string): Promis
   await sql`insert into jobs (organization_id, kind, key) values (${noOrganization}, ${kind}, ${key})`
 }
 
+/** Withdraws an organization's job. If a node is running it, that run can no longer write. */
+export const withdrawJob = (sql: Sql, kind: string, key = '') => sql`
+  delete from jobs where organization_id = (select current_organization()) and kind = ${kind} and key = ${key}`
+
 /** Whether the organization's job hasn't ended. */
 export async function isRequested(sql: Sql, kind: string, key: string): Promise<boolean> {
   const found = await sql`

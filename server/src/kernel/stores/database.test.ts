@@ -72,7 +72,7 @@ describe('a transaction sees', () => {
     ['no rows without an organization', () => database.asOrg('', visible), () => []],
     ['no rows as the service', () => database.asService(visible), () => []],
     ['no rows except jobs as the worker', () => database.asWorker(visible), () => []],
-    ['no rows except due syncs as the syncer', () => database.asSyncer(visible), () => []],
+    ['no rows as an installation of a GitHub app', () => database.asGithubInstallation(1, visible), () => []],
     ['no rows as an unknown user', () => database.asUser(newId(), visible), () => []],
     ['no rows as an address without an invitation', () => database.asInvitee('nobody@example.com', visible), () => []],
     ['no rows as an empty user', () => database.asUser('', visible), () => []],

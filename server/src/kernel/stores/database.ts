@@ -46,11 +46,8 @@ export interface Database {
   asKeeper<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees what is to be done at the billing provider for all organizations, and their seats. */
   asBiller<T>(work: (sql: Sql) => Promise<T>): Promise<T>
-  /**
-   * A transaction that sees the repositories of all organizations whose sync is due, and where the operator's GitHub
-   * app is installed, and no other tenant rows.
-   */
-  asSyncer<T>(work: (sql: Sql) => Promise<T>): Promise<T>
+  /** A transaction that sees to which organization an installation of the operator's GitHub app belongs. */
+  asGithubInstallation<T>(installationId: number, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees which organization has verified an email domain, and no other tenant rows. */
   asEmailDomain<T>(domain: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees all organizations' sign-in providers and domains, and no other tenant rows. */
@@ -266,7 +263,7 @@ export function openDatabase({
     asKeyHolder: (keyHash, work) => transaction('keys', 'inlay.key_hash', keyHash, work),
     asKeeper: (work) => transaction('runs', 'inlay.task', 'runs', work),
     asBiller: (work) => transaction('billing', 'inlay.task', 'billing', work),
-    asSyncer: (work) => transaction('code_sync', 'inlay.task', 'code_sync', work),
+    asGithubInstallation: (id, work) => transaction('code_sync', 'inlay.github_installation', String(id), work),
     asEmailDomain: (domain, work) => transaction('domains', 'inlay.email_domain', domain, work),
     asDomainChecker: (work) => transaction('sign_in', 'inlay.task', 'sign_in', work),
     asWorker: (work) => transaction('jobs', 'inlay.task', 'jobs', work),
