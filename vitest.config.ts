@@ -60,7 +60,7 @@ const once = [
  * engines in `npm test`.
  */
 const ofStores = [
-  'server/src/kernel/stores/**/*.test.ts',
+  'server/src/kernel/{jobs,stores}/**/*.test.ts',
   'server/src/kernel/http/idempotency.test.ts',
   'server/src/plans/{budgets,usage}/*.test.ts',
   'server/src/tools/mcp/tools.test.ts',
