@@ -15,7 +15,9 @@ import { serviceUnavailable } from './kernel/lib/errors.ts'
 import { createLog, type Log } from './kernel/lib/log.ts'
 import { keepTicksFast } from './kernel/net/fast-ticks.ts'
 import { listen } from './kernel/net/listen.ts'
+import { keepPartitions } from './kernel/stores/postgres/partitions.ts'
 import { keepTablesAnalyzed } from './kernel/stores/postgres/table-statistics.ts'
+import { keepRetention } from './kernel/stores/retention.ts'
 import { openStores } from './kernel/stores/stores.ts'
 import { seedDemoUsage } from './plans/usage/demo-usage.ts'
 
@@ -66,14 +68,18 @@ export async function startServer(config: Config, options: StartOptions = {}): P
       throw error
     },
   )
-  const statistics = keepTablesAnalyzed(stores, log)
+  const maintenance = [
+    keepTablesAnalyzed(stores, log),
+    keepPartitions(stores, { clock, log }),
+    keepRetention(stores, { clock, log, config }),
+  ]
   let service: Capabilities | undefined
   const stop = async () => {
     app?.drain()
     if (app) await delay(config.drainSeconds * 1000)
     await closeServer(server, listeners, app)
     await service?.close()
-    await statistics.close()
+    for (const each of maintenance) await each.close()
     await stores.close()
   }
   try {

@@ -82,7 +82,9 @@ export async function makeConfig(
   // Copies the files instead of logging each page, which takes PostgreSQL half as long.
   await cluster.query(`create database ${name} template ${template} strategy file_copy`)
   // The server would grant them again to a role without them, which takes longer than the copy.
-  if (inheritsGrants) await cluster.query(`create role ${name}_service nologin in role ${template}_service`)
+  if (inheritsGrants)
+    for (const role of ['service', 'maintenance'])
+      await cluster.query(`create role ${name}_${role} nologin in role ${template}_${role}`)
   const read = readConfig({
     INLAY_DATA_DIR: dataDir,
     INLAY_SECRET: testSecret,

@@ -11,7 +11,8 @@ export const listTenantTables = (app: TestService): Promise<TenantTable[]> =>
   app.service.database.asService(
     (sql) => sql<TenantTable>`
       select c.relname::text as name, a.attname::text as key from pg_class c join pg_attribute a on a.attrelid = c.oid
-      where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not a.attisdropped
+      where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        and not a.attisdropped
         and a.attname = case c.relname when 'organizations' then 'id' else 'organization_id' end
       order by c.relname`,
   )

@@ -2,6 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../src/kernel/lib/ids.ts'
 import type { Sql } from '../src/kernel/stores/database.ts'
+import { withMaintenance } from '../src/kernel/stores/postgres/maintenance.ts'
 import { serviceConnection } from '../src/kernel/stores/postgres/migrations.ts'
 import { startTestService, type TestService } from './harness.ts'
 import { fillTenantTables } from './samples.ts'
@@ -42,6 +43,9 @@ const invite = (sql: Sql, email: string) => sql`
   insert into invitations (organization_id, id, email, role, invited_by)
   values (current_organization(), ${newId()}, ${email}, 'member', 'somebody')`
 
+/** The column that a table is partitioned by: without it, no partition fits. */
+const timesOf = (table: string) => ({ usage_events: ['created_at'], tool_call_records: ['at'] })[table] ?? []
+
 /** The tenant tables with rows of both organizations. */
 async function seededTables(): Promise<typeof tenantTables> {
   const seeded = []
@@ -70,7 +74,7 @@ describe('the catalog', () => {
   test('has only known tables without an organization', async () => {
     const tables = await catalogue(`
       select c.relname as name from pg_class c
-      where ${ours} and c.relkind in ('r', 'p', 'f') and c.relname <> 'organizations' and not ${hasOrganization} order by 1`)
+      where ${ours} and c.relkind in ('r', 'p', 'f') and not c.relispartition and c.relname <> 'organizations' and not ${hasOrganization} order by 1`)
     const known = [
       'audit_keys',
       'mail_outbox',
@@ -96,6 +100,16 @@ describe('the catalog', () => {
       [tenantTables.map(({ name }) => name)],
     )
     expect(open).toEqual([])
+  })
+
+  test('gives the service no privileges on partitions, which have no policy of their own', async () => {
+    const partitions = await catalogue<{ is_open: boolean }>(
+      `select has_table_privilege($1, c.oid, 'select, insert, update, delete') as is_open from pg_class c
+       where ${ours} and c.relispartition and c.relkind = 'r'`,
+      [service.user],
+    )
+    expect(partitions.length).toBeGreaterThan(30)
+    expect(partitions.filter(({ is_open }) => is_open)).toEqual([])
   })
 
   test('has additional policies only for reading, except for the worker and for jobs without an organization', async () => {
@@ -145,11 +159,43 @@ describe('the catalog', () => {
     expect(views).toEqual([])
   })
 
-  test('has no function that runs with its owner’s privileges', async () => {
-    const functions = await catalogue(`
-      select c.proname from pg_proc c where c.prosecdef
-        and c.pronamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)`)
-    expect(functions).toEqual([])
+  test('has functions that run with their owner’s privileges only for maintenance, which can’t do anything else', async () => {
+    const maintenance = app.stores.maintenance.user
+    const functions = await catalogue(
+      `select c.proname as name, 'search_path=pg_catalog, pg_temp' = any(c.proconfig) as is_pinned,
+         array(select role from unnest(array[$1, $2, 'public']) role where has_function_privilege(role, c.oid, 'execute'))
+           as callers
+       from pg_proc c where c.prosecdef
+         and c.pronamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) order by 1`,
+      [maintenance, service.user],
+    )
+    const names = [
+      'analyze_table',
+      'applied_migrations',
+      'audit_events_to_drop',
+      'drop_partitions',
+      'erase_rows',
+      'make_partitions',
+    ]
+    expect(functions).toEqual(names.map((name) => ({ name, is_pinned: true, callers: [maintenance] })))
+    const open = await catalogue(
+      `select c.relname from pg_class c where ${ours} and c.relkind in ('r', 'p')
+       and has_table_privilege($1, c.oid, 'select, insert, update, delete, truncate, references, trigger')`,
+      [maintenance],
+    )
+    expect(open).toEqual([])
+    const [role] = await catalogue(
+      'select rolsuper or rolbypassrls or rolcreaterole or rolcreatedb as is_powerful from pg_roles where rolname = $1',
+      [maintenance],
+    )
+    expect(role).toEqual({ is_powerful: false })
+  })
+
+  test('lets maintenance erase only an organization whose erasure was requested', async () => {
+    const erasing = withMaintenance(app.stores.maintenance, (client) =>
+      client.query('select erase_rows($1, $2, $3, 1)', [newId(), demo, 'audit_events']),
+    )
+    await expect(erasing).rejects.toMatchObject({ code: '42501' })
   })
 
   test.each([
@@ -205,7 +251,11 @@ describe('the service', () => {
   test('cannot insert a row for another organization', async () => {
     for (const { name, key } of tenantTables) {
       // Row-level security is checked before the other columns.
-      const insert = asOrg(demo, `insert into ${name} (${key}) values ($1)`, [other])
+      const insert = asOrg(
+        demo,
+        `insert into ${name} (${[key, ...timesOf(name)]}) values ($1${timesOf(name).map(() => ', now()')})`,
+        [other],
+      )
       await expect(insert, name).rejects.toMatchObject({ code: '42501' })
     }
   })

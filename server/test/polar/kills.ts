@@ -169,5 +169,5 @@ function prepareRound(organizationId: string, round: number, recorded: string[])
       insert into invitations (organization_id, id, email, role, invited_by)
       values ('${organizationId}', gen_random_uuid(), 'round-${round}@customer.example', 'member', 'admin')
     )
-    insert into unreported_usage (organization_id, id) select organization_id, id from given`
+    insert into unreported_usage (organization_id, id, created_at) select organization_id, id, now() from given`
 }

@@ -20,6 +20,7 @@ import { readProgress } from '../../kernel/jobs/progress.ts'
 import { systemClock } from '../../kernel/lib/clock.ts'
 import { createLog } from '../../kernel/lib/log.ts'
 import { createSafeFetch } from '../../kernel/net/safe-fetch.ts'
+import { countMonthsAhead } from '../../kernel/stores/postgres/partitions.ts'
 import type { Stores } from '../../kernel/stores/stores.ts'
 import { BillingFailed } from '../../plans/subscriptions/billing-provider.ts'
 import { DiscoveryFailed, discover } from '../../visitors/identity-provider/discovery.ts'
@@ -93,6 +94,7 @@ async function checkStores(config: Config): Promise<Finding[]> {
   try {
     return await withStores(config, async (stores) => [
       await checkDatabase(stores),
+      await checkPartitions(stores),
       await checkKv(config, stores),
       await checkClock(stores),
       await checkJobs(stores),
@@ -290,6 +292,19 @@ async function checkJobs({ database }: Stores): Promise<Finding> {
     name: 'jobs',
     text,
     ...(failing.length > 0 && { warning: `${text}. These keep failing, and are retried: ${failures.join('; ')}` }),
+  }
+}
+
+/** The server makes partitions for more than a year ahead. */
+async function checkPartitions({ database }: Stores): Promise<Finding> {
+  const months = await countMonthsAhead(database, Date.now())
+  const text = `partitions for ${months} months ahead`
+  return {
+    name: 'partitions',
+    text,
+    ...(months < 2 && {
+      warning: `There are ${text}, and nothing can be written when they end. A running server makes them: see its log for “Could not make the partitions”.`,
+    }),
   }
 }
 

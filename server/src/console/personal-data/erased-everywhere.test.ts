@@ -23,7 +23,8 @@ async function search(shop: AgentShop): Promise<Record<string, string>> {
   await owner.connect()
   try {
     const { rows: tables } = await owner.query<{ name: string }>(
-      `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1`,
+      `select relname as name from pg_class
+       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
     )
     const found: Record<string, string> = {}
     // Binary columns appear in hexadecimal.

@@ -154,7 +154,6 @@ const reasons = {
   model_calls: 'the usage events have the same',
   former_members: 'members aren’t end users',
   directory_former_addresses: 'the directory is another source',
-  unreported_usage: 'IDs of usage events that the billing provider doesn’t have yet',
   usage_end_user_spans: 'sums of the usage events',
 }
 
@@ -167,9 +166,11 @@ test('every table that refers to end users is exported, or has a reason why not'
         union
         select c.oid from pg_class c join pg_attribute a on a.attrelid = c.oid
         join pg_attribute o on o.attrelid = c.oid and o.attname = 'organization_id'
-        where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and a.attname = any(${columns})
+        where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+          and a.attname = any(${columns})
         union
-        select f.conrelid from pg_constraint f join related on f.confrelid = related.id where f.contype = 'f'
+        select f.conrelid from pg_constraint f join related on f.confrelid = related.id
+        where f.contype = 'f' and f.conparentid = 0
       )
       select id::regclass::text as name from related
       order by 1`,

@@ -106,6 +106,8 @@ const github: Pick<Config, 'github'> = {
   },
 }
 
+const allMonths = { usage_events: undefined, tool_call_records: undefined, audit_events: undefined }
+
 const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['PORT', '0', { port: 0 }],
   ['PORT', ' 65535 ', { port: 65535 }],
@@ -132,6 +134,16 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['DATABASE_URL', '', { databaseUrl: undefined }],
   ['DATABASE_POOL_SIZE', '40', { databasePoolSize: 40 }],
   ['DATABASE_POOL_SIZE', '', { databasePoolSize: 10 }],
+  ...(
+    [
+      ['INLAY_KEEP_USAGE_MONTHS', 'usage_events'],
+      ['INLAY_KEEP_TOOL_CALL_MONTHS', 'tool_call_records'],
+      ['INLAY_KEEP_AUDIT_MONTHS', 'audit_events'],
+    ] as const
+  ).flatMap(([name, table]): [Name, string, Partial<Config>][] => [
+    [name, '24', { keptMonths: { ...allMonths, [table]: 24 } }],
+    [name, '', { keptMonths: allMonths }],
+  ]),
   ['REDIS_URL', 'redis://redis:6379/1', { redisUrl: 'redis://redis:6379/1' }],
   ['REDIS_URL', 'rediss://:p@redis', { redisUrl: 'rediss://:p@redis' }],
   ['REDIS_URL', 'unix:///run/redis.sock', { redisUrl: 'unix:///run/redis.sock' }],
@@ -278,6 +290,7 @@ const bad: [Name, string, string][] = [
   ['POLAR_URL', 'https://u:p@api.polar.sh', polarAddress],
   ['POLAR_URL', 'ftp://api.polar.sh', polarAddress],
   ['INLAY_BILLING_GRACE_DAYS', '91', 'must be a whole number from 0 to 90, not "91"'],
+  ['INLAY_KEEP_AUDIT_MONTHS', '0', 'must be a whole number from 1 to 1200, not "0"'],
   ['DATABASE_POOL_SIZE', '3', 'must be a whole number from 4 to 1000, not "3"'],
   ['PORT', '65536', port('65536')],
   ['PORT', '-1', port('-1')],

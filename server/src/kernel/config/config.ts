@@ -51,12 +51,24 @@ export const settings = {
   DATABASE_URL: {
     parse: url('postgres:', 'postgresql:'),
     secret: true,
-    text: 'URL of a PostgreSQL database, version 15 or newer. Its role owns the schema and needs `CREATEROLE`: the server creates a second role that owns nothing, and connects with that. Without this setting, an embedded PostgreSQL runs in the data folder.',
+    text: 'URL of a PostgreSQL database, version 15 or newer. Its role owns the schema and needs `CREATEROLE`: the server creates roles that own nothing, and connects with those. Without this setting, an embedded PostgreSQL runs in the data folder.',
   },
   DATABASE_POOL_SIZE: {
     default: '10',
     parse: integer(4, 1_000),
     text: 'Maximum number of connections to PostgreSQL, from 4 to 1000. The server opens one more for its readiness probe, and a few for its start and for maintenance. All nodes together must stay below PostgreSQL’s `max_connections`. An organization can use up to 70 % of the connections of a node at the same time, its anonymous visitors 20 %, and all anonymous visitors 50 %.',
+  },
+  INLAY_KEEP_USAGE_MONTHS: {
+    parse: integer(1, 1_200),
+    text: 'For how many months before the current one to keep usage events. Older months are deleted for good; the sums per day, end user, site and model stay. By default, all are kept. See [operations.md](operations.md#tables-that-grow).',
+  },
+  INLAY_KEEP_TOOL_CALL_MONTHS: {
+    parse: integer(1, 1_200),
+    text: 'For how many months before the current one to keep the records of tool calls. By default, all are kept.',
+  },
+  INLAY_KEEP_AUDIT_MONTHS: {
+    parse: integer(1, 1_200),
+    text: 'For how many months before the current one to keep audit events. Export them first; the rest of each trail stays verifiable. By default, all are kept. See [audit.md](audit.md#dropping-old-months).',
   },
   REDIS_URL: {
     parse: url('redis:', 'rediss:', 'unix:'),
@@ -257,6 +269,8 @@ export interface Config {
   dataDir: string
   databaseUrl: string | undefined
   databasePoolSize: number
+  /** For how many months before the current one rows of these tables are kept; all of them without a number. */
+  keptMonths: Record<'usage_events' | 'tool_call_records' | 'audit_events', number | undefined>
   redisUrl: string | undefined
   redisPrefix: string
   /** Newest first: the first encrypts and signs, all decrypt and verify. */
@@ -372,6 +386,11 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
     dataDir,
     databaseUrl,
     databasePoolSize: given('DATABASE_POOL_SIZE'),
+    keptMonths: {
+      usage_events: read('INLAY_KEEP_USAGE_MONTHS'),
+      tool_call_records: read('INLAY_KEEP_TOOL_CALL_MONTHS'),
+      audit_events: read('INLAY_KEEP_AUDIT_MONTHS'),
+    },
     redisUrl: read('REDIS_URL'),
     redisPrefix: given('INLAY_REDIS_PREFIX'),
     secrets: secrets ?? secretOfDataFolder(dataDir, mode),

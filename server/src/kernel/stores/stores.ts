@@ -11,7 +11,8 @@ import { type Changes, openChanges } from './changes.ts'
 import { type Database, openDatabase } from './database.ts'
 import { type Kv, type KvOptions, openFileKv } from './kv.ts'
 import { openEmbeddedPostgres } from './postgres/embedded-postgres.ts'
-import { migrate, serviceConnection } from './postgres/migrations.ts'
+import { maintenanceConnection, migrate, serviceConnection } from './postgres/migrations.ts'
+import { makePartitions } from './postgres/partitions.ts'
 import { defaultPatienceMs } from './postgres/short-locks.ts'
 import { eraseTenant, type TenantErasure } from './postgres/tenant-erasure.ts'
 
@@ -22,8 +23,10 @@ export interface Stores {
   bus: Bus
   changes: Changes
   secrets: Secrets
-  /** The schema owner's connection, for the few operations that the service's role isn't allowed to do. */
+  /** The schema owner's connection, for the operator's commands. A running server doesn't use it. */
   owner: pg.ClientConfig
+  /** The connection for what the service's role isn't allowed to do; see postgres/maintenance.ts. */
+  maintenance: pg.ClientConfig
   /** Deletes all rows of an organization; see postgres/tenant-erasure.ts. */
   eraseTenant(erasure: TenantErasure): Promise<boolean>
   close(): Promise<void>
@@ -78,6 +81,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     }
     const [auditKey] = auditKeys(secrets)
     const connection = serviceConnection(postgres.connection, secrets)
+    const maintenance = maintenanceConnection(postgres.connection, secrets)
     const database = openDatabase({
       connection,
       auditKey,
@@ -85,6 +89,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
       onIdleError: onError,
     })
     closers.push(() => database.close())
+    if (claim === 'own') await makePartitions({ database, maintenance }, clock())
     const { openKv, openBus } = await chooseShared(config, { secrets, clock, onError })
     const kv = openKv()
     closers.push(() => kv.close())
@@ -98,15 +103,15 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     closers.push(() => bus.close())
     const changes = await openChanges(openBus(), log)
     closers.push(() => changes.close())
-    const owner = postgres.connection
     return {
       database,
       kv,
       bus,
       changes,
       secrets,
-      owner,
-      eraseTenant: (erasure) => eraseTenant(owner, erasure),
+      owner: postgres.connection,
+      maintenance,
+      eraseTenant: (erasure) => eraseTenant(maintenance, erasure),
       close,
     }
   } catch (error) {

@@ -2,7 +2,7 @@ import type { OrgCaller } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { accessDenied, fail } from '../../kernel/lib/errors.ts'
-import { emptyChain, formatHead, readHead } from '../../kernel/stores/audit/chain.ts'
+import { emptyChain, findDropped, formatHead, readHead } from '../../kernel/stores/audit/chain.ts'
 import { missingFeature } from '../../plans/plans/plans.ts'
 import * as contract from './contract.ts'
 import { type AuditVerifier, describeVerification } from './verifier.ts'
@@ -26,6 +26,8 @@ export async function listAuditEvents(
   const [rows, verification] = await service.database.asOrg(organization.id, async (sql) => {
     const refusal = await missingFeature(service.config.plans, sql, 'audit_logs')
     if (refusal) throw accessDenied(refusal)
+    // So that PostgreSQL reads the index and the months that suit the given filters, instead of those that suit any.
+    await sql`select set_config('plan_cache_mode', 'force_custom_plan', true)`
     const events = sql<AuditEvent>`
       select id, sequence, actor, actor_id, action, target, data, created_at, encode(hash, 'hex') as hash
       from audit_events
@@ -67,7 +69,7 @@ export async function exportAuditEvents(
     const [chain] = await sql<{ length: number; hash: string | null }>`
       select chain.length, encode(event.hash, 'hex') as hash
       from audit_chains chain left join audit_events event on event.sequence = ${start.sequence}`
-    const known = start.sequence === 0 ? emptyChain : chain?.hash
+    const known = start.sequence === 0 ? emptyChain : (chain?.hash ?? (await findDropped(sql, start.sequence)))
     if (start.organizationId !== organization.id || start.hash !== known)
       throw fail(contract.exportErrors.AUDIT_HEAD_NOT_FOUND, 'AUDIT_HEAD_NOT_FOUND')
     return chain?.length ?? 0

@@ -5,7 +5,7 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import type { Job, JobKind, JobOutcome } from '../../kernel/jobs/jobs.ts'
 import { requestJob } from '../../kernel/jobs/requests.ts'
 import type { Secrets } from '../../kernel/lib/secrets.ts'
-import { canonicalJson, formatHead } from '../../kernel/stores/audit/chain.ts'
+import { canonicalJson, eventsDropped, formatHead } from '../../kernel/stores/audit/chain.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import type { listAuditEvents } from './contract.ts'
 import { type ChainReport, noRows, verifyTurn } from './verify.ts'
@@ -186,7 +186,12 @@ export async function describeVerification(
   const [chain] = await sql<Ends>`
     select chain.length, encode(chain.hash, 'hex') as hash,
            (select min(sequence) from audit_events) as first, (select max(sequence) from audit_events) as last,
-           (select encode(hash, 'hex') from audit_events where sequence = ${length} limit 1) as verified_hash,
+           coalesce(
+             (select encode(hash, 'hex') from audit_events where sequence = ${length} limit 1),
+             -- It was dropped with its month.
+             (select ${head}::text from (select min(sequence) as first from audit_events) as kept join audit_events
+                on action = ${eventsDropped} and data ->> 'sequence' = (first - 1)::text
+              where first > ${length}::bigint limit 1)) as verified_hash,
            (select encode(hash, 'hex') from audit_events where sequence = chain.length limit 1) as last_hash
     from audit_chains chain`
   const brokenAt = state.broken?.sequence ?? (chain ? findBreak(chain, length, head) : 1)

@@ -5,6 +5,7 @@ import {
   type ChainHead,
   chainHash,
   emptyChain,
+  findDropped,
   keyChanged,
   openAuditKey,
   plainHash,
@@ -41,7 +42,8 @@ const lowestNumber = '-9223372036854775808'
 export const noRows: ChainReport = { length: 0, head: emptyChain, keys: new Map(), retired: new Set() }
 
 /**
- * Recomputes an organization's chain from its first row, or from where an earlier report ended, to its head.
+ * Recomputes an organization's chain from its first row, which is number 1 or the first that wasn't dropped, or from where
+ * an earlier report ended, to its head.
  * The chain must still contain each of the heads in `earlier`, which were noted before.
  */
 export async function verifyAuditChain(
@@ -65,6 +67,8 @@ export async function verifyTurn(
   organizationId: string,
   from: ChainReport,
   earlier: readonly ChainHead[] = [],
+  /** Whether no row has the report's length as its number: there is none yet, or it was dropped. */
+  isStart = from.length === 0,
 ): Promise<{ report: ChainReport; isAtEnd: boolean }> {
   const configured = auditKeys(secrets)
   const keyById = await readKeys({ database, secrets }, configured)
@@ -80,7 +84,7 @@ export async function verifyTurn(
         select sequence, id, actor, actor_id, action, target, data, created_at, key_id, encode(hash, 'hex') as hash,
                case key_id when ${plainHash} then hash = audit_hash(
                  lag(hash, 1, decode(${head}, 'hex')) over (order by sequence), audit_events) end as has_plain_hash
-        from audit_events where sequence >= ${length === 0 ? lowestNumber : length}::bigint
+        from audit_events where sequence >= ${isStart ? lowestNumber : length}::bigint
         order by sequence limit ${rowsPerTurn + 1}) event on true
       order by sequence`,
   )
@@ -88,7 +92,21 @@ export async function verifyTurn(
   const chain = chain_hash ? { length: chain_length ?? 0, hash: chain_hash } : undefined
   const rows = read.filter((row): row is StoredRow & AuditRow => row.sequence !== null)
   const isAtEnd = rows.length <= rowsPerTurn
-  if (length > 0) {
+  const firstSequence = rows[0]?.sequence ?? 0
+  if (firstSequence > (isStart ? length + 1 : length)) {
+    // The row that notes this is one of the following, so it's verified too.
+    const dropped = {
+      length: firstSequence - 1,
+      head: await database.asOrg(organizationId, (sql) => findDropped(sql, firstSequence - 1)),
+    }
+    if (dropped.head !== undefined) {
+      const { head } = dropped
+      if (earlier.some((noted) => noted.sequence === dropped.length && noted.hash !== head))
+        return broken(dropped.length, 'the row does not match an earlier head')
+      return verifyTurn({ database, secrets }, organizationId, { ...from, length: dropped.length, head }, earlier, true)
+    }
+  }
+  if (!isStart) {
     const last = rows.shift()
     if (last?.sequence !== length) return broken(length, 'the row is missing')
     if (last.hash !== head) return broken(length, 'the row or the one before it was changed')

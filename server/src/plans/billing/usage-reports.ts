@@ -25,7 +25,7 @@ export async function reportUsage(
     organizationId,
     (sql) => sql<ReportedUsage>`
       select id, organization_id, model, prompt_tokens, completion_tokens, cost_micro_usd, created_at
-      from unreported_usage join usage_events using (organization_id, id)
+      from unreported_usage join usage_events using (organization_id, created_at, id)
       where refusal is null order by id limit ${batchSize}`,
   )
   const refusals: Refused[] = []

@@ -20,8 +20,8 @@ export const fillTables = (app: TestService, slug: Slug) =>
       values (current_organization(), ${id}, 1, 1, 'x', 'stop', now())`
     // Refused, so that the server doesn't report it, and later than the test, so that it doesn't delete it.
     await sql`
-      insert into unreported_usage (organization_id, id, refusal, recorded_at)
-      values (current_organization(), ${id}, 'sample', now() + interval '1 day')`
+      insert into unreported_usage (organization_id, id, created_at, refusal, recorded_at)
+      values (current_organization(), ${id}, now(), 'sample', now() + interval '1 day')`
   })
 
 export const operationSamples: OperationSamples<typeof contract> = {

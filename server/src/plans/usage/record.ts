@@ -110,12 +110,12 @@ function insertEvents(sql: Sql, events: readonly UsageRecord[]): Promise<{ added
       select current_organization(), id, end_user_id, known_site_id, thread_id, prompt_tokens, completion_tokens,
              is_estimated, cost_micro_usd, model, finish_reason, created_at
       from given order by id
-      on conflict (organization_id, id) do nothing
-      returning id, end_user_id, coalesce(site_id, ${noSite}) as site_id, (created_at at time zone 'UTC')::date as day,
+      on conflict (organization_id, created_at, id) do nothing
+      returning id, created_at, end_user_id, coalesce(site_id, ${noSite}) as site_id, (created_at at time zone 'UTC')::date as day,
                 model, prompt_tokens, completion_tokens, coalesce(cost_micro_usd, 0) as cost_micro_usd
     ), unreported as (
-      insert into unreported_usage (organization_id, id)
-      select organization.id, added.id
+      insert into unreported_usage (organization_id, id, created_at)
+      select organization.id, added.id, added.created_at
       from added join organizations organization on organization.id = current_organization() and reports_usage
     ), site_days as (
       insert into usage_site_days as kept

@@ -192,7 +192,8 @@ async function moveEvents(sql: Sql, gone: readonly string[], kept: readonly stri
       update usage_events set end_user_id = pair.kept
       from unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept)
       where end_user_id = pair.gone
-        and id in (select id from usage_events where end_user_id = any(${gone}::uuid[]) limit ${most})
+        and (created_at, id) in (
+          select created_at, id from usage_events where end_user_id = any(${gone}::uuid[]) limit ${most})
       returning id
     )
     select count(*) as changed from changed`
@@ -228,7 +229,8 @@ async function detachEvents(sql: Sql, siteId: string, most: number): Promise<num
   const [row] = await sql<{ changed: number }>`
     with changed as (
       update usage_events set site_id = null
-      where id in (select id from usage_events where site_id = ${siteId} limit ${most}) returning id
+      where (created_at, id) in (select created_at, id from usage_events where site_id = ${siteId} limit ${most})
+      returning id
     )
     select count(*) as changed from changed`
   return row?.changed ?? 0
@@ -238,7 +240,9 @@ async function anonymiseEvents(sql: Sql, endUserId: string, most: number): Promi
   const [row] = await sql<{ changed: number }>`
     with changed as (
       update usage_events set end_user_id = null, thread_id = null
-      where id in (select id from usage_events where end_user_id = ${endUserId} limit ${most}) returning id
+      where (created_at, id) in (
+        select created_at, id from usage_events where end_user_id = ${endUserId} limit ${most})
+      returning id
     )
     select count(*) as changed from changed`
   return row?.changed ?? 0

@@ -96,7 +96,7 @@ async function deleteUnused(sql: Sql): Promise<void> {
   await sql`select from sites where not is_allowed order by id for update`
   await sql`
     delete from sites where not is_allowed
-      and not exists (select from usage_events where site_id = sites.id)
+      and not exists (select from usage_site_days where site_id = sites.id)
       and not exists (select from threads where site_id = sites.id)`
 }
 

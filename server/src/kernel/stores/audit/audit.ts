@@ -16,7 +16,7 @@ export interface Trail {
 interface Head {
   length: number
   hash: string
-  /** The transaction's time. */
+  /** When the chain was locked, so that times have the order of the numbers. */
   now: string
 }
 
@@ -76,13 +76,13 @@ const selectRole = (sql: Sql, { id, role }: { id: string; role: string }) => sql
 
 async function lockHead(sql: Sql, organizationId: string): Promise<Head> {
   const [head] = await sql<Head>`
-    select length, encode(hash, 'hex') as hash, iso_timestamp(now()::timestamptz(3)) as now
+    select length, encode(hash, 'hex') as hash, iso_timestamp(clock_timestamp()::timestamptz(3)) as now
     from audit_chains where organization_id = ${organizationId} for update`
   if (head) return head
   const [first] = await sql<Head>`
     insert into audit_chains (organization_id, length, hash) values (${organizationId}, 0, decode(${emptyChain}, 'hex'))
     on conflict (organization_id) do update set length = audit_chains.length
-    returning length, encode(hash, 'hex') as hash, iso_timestamp(now()::timestamptz(3)) as now`
+    returning length, encode(hash, 'hex') as hash, iso_timestamp(clock_timestamp()::timestamptz(3)) as now`
   return first as Head
 }
 

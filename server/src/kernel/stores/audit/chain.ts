@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { type DerivedKey, type Secrets, UnreadableSecret } from '../../lib/secrets.ts'
+import type { Sql } from '../database.ts'
 
 /** An audit row without its key id and hash. */
 export interface AuditRow {
@@ -21,6 +22,8 @@ export const plainHash = 'sha256'
 export const emptyChain = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 /** The action of the row that retires other keys. Its data lists them: `{ retired: [key id, …] }`. */
 export const keyChanged = 'audit.key_changed'
+/** The action of the row that notes where old rows were dropped. Its data is the last of them: `{ sequence, hash }`. */
+export const eventsDropped = 'audit.events_dropped'
 
 /** The keys of the configured secrets. The first one authenticates new rows. */
 export const auditKeys = (secrets: Secrets): [DerivedKey, ...DerivedKey[]] =>
@@ -102,3 +105,11 @@ export const findHeads = (text: string): ChainHead[] =>
   [...text.matchAll(/\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):(\d{1,15}):([0-9a-f]{64})\b/g)].map(
     ([, organizationId = '', sequence = '', hash = '']) => ({ organizationId, sequence: Number(sequence), hash }),
   )
+
+/** The hash of a row that was dropped as the last one of its month. The row that notes it must be verified too. */
+export async function findDropped(sql: Sql, sequence: number): Promise<string | undefined> {
+  const [noted] = await sql<{ hash: string }>`
+    select data ->> 'hash' as hash from audit_events
+    where action = ${eventsDropped} and data ->> 'sequence' = ${String(sequence)} order by sequence limit 1`
+  return noted?.hash
+}

@@ -2,6 +2,7 @@ import pg from 'pg'
 import { parseIntoClientConfig } from 'pg-connection-string'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { type TestService, useTestService } from '../../../../test/harness.ts'
+import { patience } from '../../../../test/processes.ts'
 import { makeRelease } from '../../../../test/releases.ts'
 
 /** Requests wait for a lock at most as long as a migration does, which is 2 seconds, and what a busy machine adds. */
@@ -43,7 +44,7 @@ async function startTraffic(app: TestService) {
   /** Waits until this many more requests have been answered. */
   const pass = async (count: number) => {
     const wanted = answers.length + count
-    await vi.waitFor(() => expect(answers.length).toBeGreaterThanOrEqual(wanted))
+    await vi.waitFor(() => expect(answers.length).toBeGreaterThanOrEqual(wanted), { timeout: patience.timeout })
   }
   async function stop() {
     isOver = true
@@ -75,7 +76,7 @@ async function whenBlocked(client: pg.Client): Promise<number> {
       expect(rows).toHaveLength(1)
       return rows[0]?.pid as number
     },
-    { interval: 20 },
+    { interval: 20, timeout: patience.timeout },
   )
 }
 
@@ -98,8 +99,9 @@ describe('under traffic, a migration', () => {
     const waits: string[] = []
     async function onWait(text: string) {
       waits.push(text)
-      if (waits.length === 2) await traffic.pass(10)
-      if (waits.length === 2) await reader.query('rollback')
+      if (waits.length !== 2) return
+      await traffic.pass(10)
+      await reader.query('rollback')
     }
     const sql = 'alter table publishable_keys add column note text'
     const { applied } = await migrateWith(

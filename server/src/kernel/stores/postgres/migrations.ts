@@ -34,8 +34,12 @@ export async function migrate(
       await apply(client, connection, patience, migration, secrets)
       applied.push(migration.name)
     }
-    const group = await createServiceRoles(client, secrets)
-    await buildWalls(client, connection, patience, group).catch((cause) => {
+    for (const role of roles) await createLogin(client, secrets, role)
+    const groups = {
+      service: groupName(databaseName(owner), 'service'),
+      maintenance: groupName(databaseName(owner), 'maintenance'),
+    }
+    await buildWalls(client, connection, patience, groups).catch((cause) => {
       throw new MigrationFailed(`Could not set up row-level security: ${(cause as Error).message}`, { cause })
     })
     return { applied }
@@ -45,23 +49,27 @@ export async function migrate(
 }
 
 /** The service's connection: the owner's address, another role, and a password derived from the secret. */
-export function serviceConnection(owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig {
-  const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
-  return { ...owner, user: loginName(serviceRole(databaseName(owner)), key), password: passwordOf(key) }
-}
+export const serviceConnection = (owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig =>
+  connectionAs('service', owner, secrets)
+
+/** The connection for maintenance.ts. */
+export const maintenanceConnection = (owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig =>
+  connectionAs('maintenance', owner, secrets)
 
 /** Drops the logins of secrets that are no longer configured, as the last step of a rotation. */
 export async function dropFormerLogins(owner: pg.ClientConfig, secrets: Secrets): Promise<void> {
   const client = new pg.Client(owner)
   await client.connect()
   try {
-    const group = serviceRole(databaseName(owner))
-    const wanted = secrets.derive(passwordPurpose).map((key) => loginName(group, key))
+    const groups = roles.map((role) => groupName(databaseName(owner), role))
+    const wanted = roles.flatMap((role, n) =>
+      secrets.derive(purposes[role]).map((key) => loginName(groups[n] ?? '', key)),
+    )
     const { rows } = await client.query<{ login: string }>(
       `select member.rolname as login from pg_auth_members m
        join pg_roles member on member.oid = m.member join pg_roles parent on parent.oid = m.roleid
-       where parent.rolname = $1 and member.rolname like $1 || '\\_%' and not member.rolname = any($2)`,
-      [group, wanted],
+       where parent.rolname = any($1) and starts_with(member.rolname, parent.rolname || '_') and member.rolname <> all($2)`,
+      [groups, wanted],
     )
     for (const { login } of rows) await client.query(`drop role ${pg.escapeIdentifier(login)}`)
   } finally {
@@ -78,7 +86,10 @@ const migrationLock = 7_140_002
 const lockPollMs = 100
 /** The first line of a migration that PostgreSQL can't run in a transaction, such as `create index concurrently`. */
 const outsideTransaction = '-- not in a transaction\n'
-const passwordPurpose = 'database login'
+/** What each role's password is derived for. */
+const purposes = { service: 'database login', maintenance: 'database maintenance login' }
+type Role = keyof typeof purposes
+const roles: readonly Role[] = ['service', 'maintenance']
 
 /** Parts of migrations that need the secret or more than SQL. Each runs in its migration's transaction. */
 const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<void>> = {
@@ -165,21 +176,20 @@ async function applyOutsideTransaction(client: pg.Client, { patienceMs }: Patien
   await client.query('reset lock_timeout')
 }
 
-/** One role holds the grants. Each secret has its own login in that role, so nodes can change secrets one by one. */
-async function createServiceRoles(client: pg.Client, secrets: Secrets): Promise<string> {
-  const group = serviceRole(client.database ?? '')
+/** A group holds the grants. Each secret has its own login in that group, so nodes can change secrets one by one. */
+async function createLogin(client: pg.Client, secrets: Secrets, role: Role): Promise<void> {
+  const group = groupName(client.database ?? '', role)
   await createRole(client, group, 'nologin')
-  const [key] = secrets.derive(passwordPurpose) as [DerivedKey]
+  const [key] = secrets.derive(purposes[role]) as [DerivedKey]
   const login = loginName(group, key)
   if (await createRole(client, login, `login password ${pg.escapeLiteral(passwordOf(key))}`)) {
     await client.query(`grant ${pg.escapeIdentifier(group)} to ${pg.escapeIdentifier(login)}`)
   }
-  return group
 }
 
 /** PostgreSQL truncates names to 63 bytes, and role names contain the database's name. */
 function requireShortName(database: string): void {
-  const longest = 63 - '_service_01234567'.length
+  const longest = 63 - '_maintenance_01234567'.length
   if (Buffer.byteLength(database) > longest) {
     throw new MigrationFailed(`The database's name is longer than ${longest} bytes: ${database}`)
   }
@@ -201,7 +211,12 @@ async function createRole(client: pg.Client, name: string, attributes: string): 
   return true
 }
 
-const serviceRole = (database: string) => `${database}_service`
+function connectionAs(role: Role, owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig {
+  const [key] = secrets.derive(purposes[role]) as [DerivedKey]
+  return { ...owner, user: loginName(groupName(databaseName(owner), role), key), password: passwordOf(key) }
+}
+
+const groupName = (database: string, role: Role) => `${database}_${role}`
 const loginName = (group: string, key: DerivedKey) => `${group}_${key.id}`
 const passwordOf = (key: DerivedKey) => key.key.toString('base64url')
 // Only a client resolves pg's defaults (environment, user name).

@@ -33,7 +33,8 @@ test('a table is analyzed when it has rows and when it has doubled, so that its 
         explain select from runs where id = ${'00000000-0000-0000-0000-000000000001'}`
       return plan.map((line) => line['QUERY PLAN']).join('\n')
     })
-  const analyze = (owner = stores.owner) => doOnce(keepTablesAnalyzed({ ...stores, owner }, service.log))
+  const analyze = (maintenance = stores.maintenance) =>
+    doOnce(keepTablesAnalyzed({ ...stores, maintenance }, service.log))
 
   await addRuns(10)
   await analyze()
@@ -41,7 +42,7 @@ test('a table is analyzed when it has rows and when it has doubled, so that its 
   expect(await countAnalyses()).not.toHaveProperty('runs')
 
   await addRuns(300)
-  await analyze({ ...stores.owner, database: 'nowhere' })
+  await analyze({ ...stores.maintenance, database: 'nowhere' })
   expect(logged()).toContain('Could not analyze tables that have grown; retrying')
   expect(await explain()).not.toContain('runs_pkey')
   await analyze()

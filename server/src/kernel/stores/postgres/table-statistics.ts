@@ -1,12 +1,12 @@
-import pg from 'pg'
+import type pg from 'pg'
 import { keepDoing, type Repeated } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Stores } from '../stores.ts'
+import { withMaintenance } from './maintenance.ts'
 
 const everyMs = 5_000
 /** How PostgreSQL finds fewer rows hardly matters. This is also its own default threshold. */
 const fewRows = 50
-const statementMs = 60_000
 
 /**
  * Analyzes each table when it has more than a few rows, and each time its size has doubled. Without statistics,
@@ -15,11 +15,11 @@ const statementMs = 60_000
  * it. Prepared statements keep such a plan until the table is analyzed again, which PostgreSQL itself only does after a
  * minute or two; see the agent in bench/README.md.
  */
-export function keepTablesAnalyzed(stores: Pick<Stores, 'database' | 'owner'>, log: Log): Repeated {
+export function keepTablesAnalyzed(stores: Pick<Stores, 'database' | 'maintenance'>, log: Log): Repeated {
   async function run(): Promise<void> {
     try {
       const tables = await listGrownTables(stores)
-      if (tables.length > 0) await analyze(stores.owner, tables)
+      if (tables.length > 0) await analyze(stores.maintenance, tables)
     } catch (error) {
       log.warn({ err: error }, 'Could not analyze tables that have grown; retrying')
     }
@@ -40,16 +40,8 @@ async function listGrownTables({ database }: Pick<Stores, 'database'>): Promise<
   return rows.map(({ name }) => name)
 }
 
-/** As the schema's owner, because the service's role isn't allowed to. */
-async function analyze(owner: pg.ClientConfig, tables: readonly string[]): Promise<void> {
-  const client = new pg.Client({ ...owner, statement_timeout: statementMs, query_timeout: statementMs + 5_000 })
-  // Without a listener, a lost connection would end the process. The running query fails too.
-  client.on('error', () => undefined)
-  await client.connect()
-  try {
-    // Another node may be at it.
-    for (const name of tables) await client.query(`analyze (skip_locked) ${pg.escapeIdentifier(name)}`)
-  } finally {
-    await client.end()
-  }
-}
+/** With the rights of the schema's owner, because the service's role isn't allowed to. */
+const analyze = (maintenance: pg.ClientConfig, tables: readonly string[]): Promise<void> =>
+  withMaintenance(maintenance, async (client) => {
+    for (const name of tables) await client.query('select analyze_table($1)', [name])
+  })

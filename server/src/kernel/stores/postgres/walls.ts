@@ -28,19 +28,22 @@ interface Table {
  * Gives every table row-level security and the service's privileges, by construction. A tenant table is one with a
  * column `organization_id`; `organizations` is protected by its own ID. Changes only what differs, and each table in a
  * transaction of its own, so that it locks no table that requests use. A new table can't be read by the service before
- * it has its policy, because both are given to it together.
+ * it has its policy, because both are given to it together. The service has no privileges on partitions: it reaches them
+ * through their table only, whose policy then applies.
  */
 export async function buildWalls(
   client: pg.Client,
   connection: pg.ClientConfig,
   patience: Patience,
-  group: string,
+  groups: { service: string; maintenance: string },
 ): Promise<void> {
-  const role = pg.escapeIdentifier(group)
-  const { rows } = await client.query(`select has_schema_privilege($1, 'public', 'usage') as has_usage`, [group])
-  if (!rows[0].has_usage) await client.query(`grant usage on schema public to ${role}`)
-  for (const table of await listTables(client, group)) {
-    const changes = listChanges(table, role)
+  for (const group of Object.values(groups)) {
+    const { rows } = await client.query(`select has_schema_privilege($1, 'public', 'usage') as has_usage`, [group])
+    if (!rows[0].has_usage) await client.query(`grant usage on schema public to ${pg.escapeIdentifier(group)}`)
+  }
+  await letMaintain(client, groups.maintenance)
+  for (const table of await listTables(client, groups.service)) {
+    const changes = listChanges(table, pg.escapeIdentifier(groups.service))
     if (changes.length === 0) continue
     await inShortLocks(client, connection, patience, () => client.query(changes.join(';')))
   }
@@ -55,7 +58,8 @@ async function listTables(client: pg.Client, group: string): Promise<Table[]> {
        (select concat_ws(' / ', pg_get_expr(p.polqual, c.oid), pg_get_expr(p.polwithcheck, c.oid)) from pg_policy p
         where p.polrelid = c.oid and p.polname = 'tenant') as condition,
        array(select privilege from unnest($2::text[]) privilege where has_table_privilege($1, c.oid, privilege)) as granted
-     from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') order by c.relname`,
+     from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+       and not c.relispartition order by c.relname`,
     [group, everything],
   )
   return rows
@@ -99,4 +103,15 @@ async function letOwnerListOrganizations(client: pg.Client, connection: pg.Clien
       drop policy if exists operator on organizations;
       create policy operator on organizations for select to current_user using (true)`),
   )
+}
+
+/** The functions that run with the owner's rights are for maintenance. Their migrations have closed them to others. */
+async function letMaintain(client: pg.Client, group: string): Promise<void> {
+  const { rows } = await client.query<{ signature: string }>(
+    `select oid::regprocedure::text as signature from pg_proc
+     where pronamespace = 'public'::regnamespace and prosecdef and not has_function_privilege($1, oid, 'execute')`,
+    [group],
+  )
+  for (const { signature } of rows)
+    await client.query(`grant execute on function ${signature} to ${pg.escapeIdentifier(group)}`)
 }
