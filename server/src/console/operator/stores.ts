@@ -68,14 +68,21 @@ export interface ListedOrganization {
 /** Every organization, or the one with a slug. Only the schema's owner may list across tenants. */
 export async function listAllOrganizations({ owner }: Stores, slug?: string): Promise<ListedOrganization[]> {
   const client = new pg.Client(owner)
-  await client.connect()
+  client.on('error', () => undefined) // The query reports the error.
   try {
+    await client.connect()
     const { rows } = await client.query<ListedOrganization>(
       'select id, name, slug, plan_id from organizations where slug = coalesce($1, slug) order by slug',
       [slug ?? null],
     )
     if (slug && rows.length === 0) throw new CommandFailed(`No organization has the slug "${slug}"`)
     return rows
+  } catch (error) {
+    if (!(error instanceof pg.DatabaseError && /^(28|42501)/.test(error.code ?? ''))) throw error
+    throw new CommandFailed(
+      `This command needs the role that owns the schema in DATABASE_URL (${(error as Error).message})`,
+      { cause: error },
+    )
   } finally {
     await client.end()
   }

@@ -134,6 +134,9 @@ const good: [Name, string, Partial<Config>, Record<string, string>?][] = [
   ['DATABASE_URL', '', { databaseUrl: undefined }],
   ['DATABASE_POOL_SIZE', '40', { databasePoolSize: 40 }],
   ['DATABASE_POOL_SIZE', '', { databasePoolSize: 10 }],
+  ['INLAY_MIGRATE_ON_START', '', { migratesOnStart: true }, { DATABASE_URL: 'postgres://db/inlay' }],
+  ['INLAY_MIGRATE_ON_START', 'off', { migratesOnStart: false }, { DATABASE_URL: 'postgres://db/inlay' }],
+  ['INLAY_MIGRATE_ON_START', 'off', { migratesOnStart: true }],
   ...(
     [
       ['INLAY_KEEP_USAGE_MONTHS', 'usage_events'],
@@ -290,6 +293,7 @@ const bad: [Name, string, string][] = [
   ['POLAR_URL', 'https://u:p@api.polar.sh', polarAddress],
   ['POLAR_URL', 'ftp://api.polar.sh', polarAddress],
   ['INLAY_BILLING_GRACE_DAYS', '91', 'must be a whole number from 0 to 90, not "91"'],
+  ['INLAY_MIGRATE_ON_START', 'no', 'must be one of on, off, not "no"'],
   ['INLAY_KEEP_AUDIT_MONTHS', '0', 'must be a whole number from 1 to 1200, not "0"'],
   ['DATABASE_POOL_SIZE', '3', 'must be a whole number from 4 to 1000, not "3"'],
   ['PORT', '65536', port('65536')],

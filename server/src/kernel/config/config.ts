@@ -58,6 +58,11 @@ export const settings = {
     parse: integer(4, 1_000),
     text: 'Maximum number of connections to PostgreSQL, from 4 to 1000. The server opens one more for its readiness probe, and a few for its start and for maintenance. All nodes together must stay below PostgreSQL’s `max_connections`. An organization can use up to 70 % of the connections of a node at the same time, its anonymous visitors 20 %, and all anonymous visitors 50 %.',
   },
+  INLAY_MIGRATE_ON_START: {
+    default: 'on',
+    parse: oneOf('on', 'off'),
+    text: 'Whether the server migrates the database when it starts. With `off`, it never uses the role in `DATABASE_URL`, which then needs no user and no password, and it only starts if `npx inlay migrate` has been run with the role that owns the schema. The embedded PostgreSQL is always migrated. See [operations.md](operations.md#without-the-owners-password).',
+  },
   INLAY_KEEP_USAGE_MONTHS: {
     parse: integer(1, 1_200),
     text: 'For how many months before the current one to keep usage events. Older months are deleted for good; the sums per day, end user, site and model stay. By default, all are kept. See [operations.md](operations.md#tables-that-grow).',
@@ -269,6 +274,8 @@ export interface Config {
   dataDir: string
   databaseUrl: string | undefined
   databasePoolSize: number
+  /** Whether the role in `databaseUrl` owns the schema and may be used. */
+  migratesOnStart: boolean
   /** For how many months before the current one rows of these tables are kept; all of them without a number. */
   keptMonths: Record<'usage_events' | 'tool_call_records' | 'audit_events', number | undefined>
   redisUrl: string | undefined
@@ -386,6 +393,7 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
     dataDir,
     databaseUrl,
     databasePoolSize: given('DATABASE_POOL_SIZE'),
+    migratesOnStart: given('INLAY_MIGRATE_ON_START') === 'on' || !databaseUrl,
     keptMonths: {
       usage_events: read('INLAY_KEEP_USAGE_MONTHS'),
       tool_call_records: read('INLAY_KEEP_TOOL_CALL_MONTHS'),

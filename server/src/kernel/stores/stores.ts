@@ -11,7 +11,7 @@ import { type Changes, openChanges } from './changes.ts'
 import { type Database, openDatabase } from './database.ts'
 import { type Kv, type KvOptions, openFileKv } from './kv.ts'
 import { openEmbeddedPostgres } from './postgres/embedded-postgres.ts'
-import { maintenanceConnection, migrate, serviceConnection } from './postgres/migrations.ts'
+import { maintenanceConnection, migrate, requireMigrated, serviceConnection } from './postgres/migrations.ts'
 import { makePartitions } from './postgres/partitions.ts'
 import { defaultPatienceMs } from './postgres/short-locks.ts'
 import { eraseTenant, type TenantErasure } from './postgres/tenant-erasure.ts'
@@ -68,11 +68,14 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
   try {
-    const { applied } = await migrate(postgres.connection, secrets, {
-      patienceMs: defaultPatienceMs,
-      onWait: (text) => log.warn(`The migration waits: ${text}`),
-    })
-    if (applied.length > 0) onProgress?.(`Applied ${applied.length} migration${applied.length > 1 ? 's' : ''}`)
+    const maintenance = maintenanceConnection(postgres.connection, secrets)
+    if (config.migratesOnStart) {
+      const { applied } = await migrate(postgres.connection, secrets, {
+        patienceMs: defaultPatienceMs,
+        onWait: (text) => log.warn(`The migration waits: ${text}`),
+      })
+      if (applied.length > 0) onProgress?.(`Applied ${applied.length} migration${applied.length > 1 ? 's' : ''}`)
+    } else await requireMigrated(maintenance)
 
     let lastError: Error | undefined
     const onError = (error: Error) => {
@@ -81,7 +84,6 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     }
     const [auditKey] = auditKeys(secrets)
     const connection = serviceConnection(postgres.connection, secrets)
-    const maintenance = maintenanceConnection(postgres.connection, secrets)
     const database = openDatabase({
       connection,
       auditKey,

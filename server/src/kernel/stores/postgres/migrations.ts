@@ -6,6 +6,7 @@ import pg from 'pg'
 import type { DerivedKey, Secrets } from '../../lib/secrets.ts'
 import { plainHash } from '../audit/chain.ts'
 import { retireAuditKeys } from '../audit/key-change.ts'
+import { withMaintenance } from './maintenance.ts'
 import { defaultPatienceMs, inShortLocks, type Patience } from './short-locks.ts'
 import { unpackToolCalls } from './tool-call-batches.ts'
 import { buildWalls } from './walls.ts'
@@ -30,7 +31,8 @@ export async function migrate(
       'create table if not exists migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
     )
     const applied: string[] = []
-    for (const migration of await listNewMigrations(client)) {
+    const { rows } = await client.query<AppliedMigration>('select name, checksum from migrations')
+    for (const migration of listNewMigrations(rows)) {
       await apply(client, connection, patience, migration, secrets)
       applied.push(migration.name)
     }
@@ -47,6 +49,23 @@ export async function migrate(
     await client.end()
   }
 }
+
+/** Fails if the schema isn't that of this release, for a server that isn't allowed to migrate it. */
+export async function requireMigrated(maintenance: pg.ClientConfig): Promise<void> {
+  const howTo = 'Run `npx inlay migrate` with this release, this INLAY_SECRET, and the role that owns the schema.'
+  const applied = await withMaintenance(maintenance, async (client) => {
+    const { rows } = await client.query<AppliedMigration>('select name, checksum from applied_migrations()')
+    return rows
+  }).catch((cause) => {
+    if (!(cause instanceof pg.DatabaseError && isUnprepared.has(cause.code ?? ''))) throw cause
+    throw new MigrationFailed(`The database isn't set up for this server (${cause.message}). ${howTo}`, { cause })
+  })
+  const missing = listNewMigrations(applied).map(({ name }) => name)
+  if (missing.length > 0) throw new MigrationFailed(`The schema lacks ${missing.join(', ')}. ${howTo}`)
+}
+
+/** There's no such role with this password or privilege, no such database, or no such function. */
+const isUnprepared = new Set(['28000', '28P01', '42501', '3D000', '42883'])
 
 /** The service's connection: the owner's address, another role, and a password derived from the secret. */
 export const serviceConnection = (owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig =>
@@ -118,9 +137,13 @@ interface Migration {
   checksum: string
 }
 
-async function listNewMigrations(client: pg.Client): Promise<Migration[]> {
+interface AppliedMigration {
+  name: string
+  checksum: string
+}
+
+function listNewMigrations(rows: readonly AppliedMigration[]): Migration[] {
   const isMigration = /^\d{4}_.+\.sql$/
-  const { rows } = await client.query<{ name: string; checksum: string }>('select name, checksum from migrations')
   const known = new Map(rows.filter(({ name }) => isMigration.test(name)).map(({ name, checksum }) => [name, checksum]))
   const migrations: Migration[] = []
   for (const name of readdirSync(folder)
