@@ -4,6 +4,7 @@ import { againAt, type Job, type JobKind } from '../../kernel/jobs/jobs.ts'
 import { requestJob } from '../../kernel/jobs/requests.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
+import { recordRefusal } from '../../organizations/diagnostics/refusals.ts'
 import { missingFeature } from '../../plans/plans/plans.ts'
 import type * as contract from './contract.ts'
 import { announceEnded, checkPlanEverySeconds, endClosedWays, signInPlanCheck } from './ways-in.ts'
@@ -85,7 +86,7 @@ async function recheckDomain(service: CheckParts, job: Job, { domain, token }: D
 }
 
 function spreadLoss(
-  service: Pick<Service, 'activity' | 'changes'>,
+  service: Pick<Service, 'activity' | 'metrics' | 'changes'>,
   {
     organizationId,
     domain,
@@ -95,7 +96,7 @@ function spreadLoss(
   }: Record<'organizationId' | 'domain' | 'token' | 'why', string> & { ended: string[] },
 ): void {
   announceEnded(service, ended)
-  service.activity.refused(organizationId, {
+  recordRefusal(service, organizationId, {
     surface: 'sign_in',
     step: 'domain',
     code: 'DOMAIN_NOT_VERIFIED',
@@ -110,7 +111,7 @@ function spreadLoss(
  * has proven it. Without an answer from the DNS, nothing changes.
  */
 export async function releaseLostDomain(
-  service: Pick<Service, 'activity' | 'config' | 'changes' | 'database' | 'textRecords'>,
+  service: Pick<Service, 'activity' | 'metrics' | 'config' | 'changes' | 'database' | 'textRecords'>,
   domain: string,
   provenBy: string,
 ): Promise<void> {
@@ -150,7 +151,7 @@ const checkEverySeconds = 24 * 60 * 60
 export const requestCheck = (sql: Sql, id: string) =>
   requestJob(sql, domainCheck, { key: id, due: { inSeconds: checkEverySeconds } })
 
-type CheckParts = Pick<Service, 'activity' | 'changes' | 'config' | 'database' | 'textRecords'>
+type CheckParts = Pick<Service, 'activity' | 'metrics' | 'changes' | 'config' | 'database' | 'textRecords'>
 
 /** Checks a verified domain once a day. */
 export const checkingDomains = (service: CheckParts): JobKind => ({

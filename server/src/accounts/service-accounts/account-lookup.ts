@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import type { Caller } from '../../kernel/foundation/caller.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Role } from '../../kernel/foundation/shapes.ts'
@@ -67,7 +68,7 @@ export function createAccountLookup({ database, changes, clock, activity }: Serv
       if (!found || found.caller.token.expires_at <= clock()) return undefined
       if (clock() - found.notedAt >= noteEveryMs) {
         found.notedAt = clock()
-        activity.serviceAccountUsed(found.organizationId, found.keyHash)
+        activity.note(accountUse, found.organizationId, found.keyHash)
       }
       return found.caller
     },
@@ -110,4 +111,19 @@ function describeKey({ id, name, role, organization, ...times }: FoundAccount, k
     keyHash,
     notedAt: times.key_last_used_at === null ? 0 : Date.parse(times.key_last_used_at),
   }
+}
+
+/** Use of service accounts, by the hash of the key. */
+const accountUse: ActivityKind = {
+  table: 'service_accounts',
+  write: (sql, noted) => sql`
+    update service_accounts t
+    set last_used_at = greatest(t.last_used_at, n.at),
+        previous_key_last_used_at = greatest(t.previous_key_last_used_at, n.previous_at)
+    from (
+      select a.id, max(used.at) as at, max(used.at) filter (where used.hash = a.previous_key_hash) as previous_at
+      from unnest(${noted.map(({ key }) => key)}::text[], ${noted.map(({ at }) => at)}::timestamptz[]) as used (hash, at)
+      join service_accounts a on used.hash in (a.key_hash, a.previous_key_hash)
+      group by a.id order by a.id) n
+    where t.id = n.id`,
 }

@@ -29,7 +29,7 @@ type GreetingService = Service & {
 
 /** Returns a function that gives a socket its session after hello. A new session takes one of the `tabs`. */
 export function createGreeting(service: GreetingService, tabs: Places) {
-  const { activity, chat, clock, guests, heldAccess, hub, log, runs, secrets, sessions } = service
+  const { chat, clock, guests, heldAccess, hub, log, runs, secrets, sessions } = service
 
   const context = {
     clock,
@@ -49,7 +49,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
     },
     outOfSpace({ holder }: Session) {
       const message = 'The organization’s open pages have too many different tool definitions.'
-      recordOverLimit(activity, holder, 'definitions', message)
+      recordOverLimit(service, holder, 'definitions', message)
     },
     ended(session: Session) {
       sessions.delete(session.id)
@@ -93,7 +93,7 @@ export function createGreeting(service: GreetingService, tabs: Places) {
   function begin(socket: RuntimeSocket, holder: TicketHolder, hello: Hello, taken?: Taken): boolean {
     const full = tabs.findFull(holder)
     if (full) {
-      recordOverLimit(activity, holder, 'tabs', full)
+      recordOverLimit(service, holder, 'tabs', full)
       socket.endWith({ code: 'over_limit', reason: full })
       return false
     }

@@ -2,6 +2,7 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol'
 import type { Service } from '../../kernel/foundation/service.ts'
+import { recordRefusal } from '../../organizations/diagnostics/refusals.ts'
 import { type FrameStanding, isSameFrame } from '../../visitors/tickets/frames.ts'
 import type { Held, HeldAccess } from '../../visitors/tickets/held-access.ts'
 import { checkArrival } from '../../visitors/tickets/judgement.ts'
@@ -78,14 +79,10 @@ export async function admit(
 }
 
 /** The `Origin` header must be the ticket's origin or that of our own frame. */
-export function checkOrigin(
-  { activity, config }: Service,
-  holder: TicketHolder,
-  { headers: { origin } }: IncomingMessage,
-): void {
-  if (origin === holder.origin || origin === config.publicUrl) return
+export function checkOrigin(service: Service, holder: TicketHolder, { headers: { origin } }: IncomingMessage): void {
+  if (origin === holder.origin || origin === service.config.publicUrl) return
   const seen = origin?.slice(0, 300)
-  activity.refused(holder.organization_id, {
+  recordRefusal(service, holder.organization_id, {
     surface: 'ticket',
     step: 'socket_origin',
     code: originNotAllowed,
@@ -99,21 +96,28 @@ export function checkOrigin(
 }
 
 /** Checks that the holder may open another socket. */
-export function requirePlace({ activity }: Service, sockets: Places, holder: TicketHolder): void {
+export function requirePlace(service: Service, sockets: Places, holder: TicketHolder): void {
   const full = sockets.findFull(holder)
   if (!full) return
-  recordOverLimit(activity, holder, 'sockets', full)
+  recordOverLimit(service, holder, 'sockets', full)
   throw new SocketRefused(429, overLimit, full)
 }
 
 /** Records for the administrator that a limit was reached. */
 export function recordOverLimit(
-  activity: Service['activity'],
+  service: Service,
   { organization_id, publishable_key_id, origin }: TicketHolder,
   step: 'sockets' | 'tabs' | 'definitions',
   message: string,
 ): void {
-  activity.refused(organization_id, { surface: 'ticket', step, code: overLimit, message, origin, publishable_key_id })
+  recordRefusal(service, organization_id, {
+    surface: 'ticket',
+    step,
+    code: overLimit,
+    message,
+    origin,
+    publishable_key_id,
+  })
 }
 
 /** Responds to a request whose socket isn't opened. */
@@ -122,7 +126,7 @@ export function refuse({ log, metrics }: Service, socket: Duplex, error: unknown
   if (socket.writableEnded) return
   if (!(error instanceof SocketRefused)) log.error({ err: error }, 'Could not open a socket')
   const { status, code, message } = error instanceof SocketRefused ? error : unavailable
-  // `activity.refused` has already counted these two.
+  // `recordRefusal` has already counted these two.
   if (code !== originNotAllowed && code !== overLimit) metrics.countRefusal('runtime', code)
   const headers = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,

@@ -19,7 +19,7 @@ export interface Service extends Pick<Stores, 'database' | 'kv' | 'bus' | 'chang
   textRecords: TextRecords
   /** Returns the address of a request's client, for limits and the audit trail. */
   clientAddress: ClientAddress
-  /** Records the use of keys, and refused callers, for administrators. */
+  /** Collects what isn't worth a write per request. */
   activity: Activity
   clock: Clock
   log: Log
@@ -39,7 +39,7 @@ export function createService(
     log.warn({ address }, 'this proxy is not in INLAY_TRUSTED_PROXIES, so all its clients count as one client'),
   )
   const metrics = createMetrics()
-  const activity = createActivity({ database, clock, log, metrics })
+  const activity = createActivity({ database, clock, log })
   return {
     database,
     kv,

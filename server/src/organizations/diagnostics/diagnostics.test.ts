@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestService, type TestService, useTestService } from '../../../test/harness.ts'
-import type { Refusal } from '../../kernel/foundation/activity.ts'
+import { type Refusal, recordRefusal } from './refusals.ts'
 
 let app: TestService
 let token: string
@@ -25,14 +25,14 @@ const list = async (query = '', on = app, as = token) =>
 
 test('a repeated refusal increases its count, and the latest is listed first', async () => {
   const { activity } = app.service
-  activity.refused(demo, refusal('https://one.example'))
-  activity.refused(demo, refusal('https://one.example'))
+  recordRefusal(app.service, demo, refusal('https://one.example'))
+  recordRefusal(app.service, demo, refusal('https://one.example'))
   await activity.flush()
   app.clock.now += 1_000
-  activity.refused(demo, refusal('https://two.example'))
+  recordRefusal(app.service, demo, refusal('https://two.example'))
   await activity.flush()
   app.clock.now += 1_000
-  activity.refused(demo, refusal('https://one.example'))
+  recordRefusal(app.service, demo, refusal('https://one.example'))
   const { refusals, total } = await list()
   expect(total).toBe(2)
   expect(refusals.map(({ seen, count }: { seen: string; count: number }) => [seen, count])).toEqual([
@@ -51,7 +51,7 @@ test('a malicious page can fill neither memory nor the table', async () => {
   const app = await useTestService()
   const demo = await app.organization('demo')
   for (let second = 0; second < 6; second += 1) {
-    for (let n = 0; n < 500; n += 1) app.service.activity.refused(demo, refusal(`https://h${second}-${n}.example`))
+    for (let n = 0; n < 500; n += 1) recordRefusal(app.service, demo, refusal(`https://h${second}-${n}.example`))
     await app.service.activity.flush()
   }
   expect((await list('', app, await app.tokenFor('admin@demo.test', 'demo'))).total).toBe(200)
@@ -59,7 +59,7 @@ test('a malicious page can fill neither memory nor the table', async () => {
 
 test('refusals in memory are written when the service closes', async () => {
   const { activity, database } = app.service
-  activity.refused(demo, refusal('https://last.example'))
+  recordRefusal(app.service, demo, refusal('https://last.example'))
   await activity.close()
   const rows = await database.asOrg(demo, (sql) => sql`select from refusals where seen = 'https://last.example'`)
   expect(rows).toHaveLength(1)

@@ -1,7 +1,54 @@
+import { hash } from 'node:crypto'
+import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import type { OrgCaller } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
+import { newId } from '../../kernel/lib/ids.ts'
 import type * as contract from './contract.ts'
+
+/** Tells the administrator why a caller was refused. Contains no secrets. */
+export interface Refusal {
+  surface: 'ticket' | 'id_token' | 'scim' | 'delegated_identity' | 'sign_in'
+  step: string
+  code: string
+  message: string
+  expected?: string | undefined
+  seen?: string | undefined
+  origin?: string | undefined
+  publishable_key_id?: string | undefined
+  directory_id?: string | undefined
+}
+
+const keptRefusals = 200
+
+/** Refusals, by their fingerprint. */
+const refusalActivity: ActivityKind<Refusal> = {
+  table: 'refusals',
+  limit: 50,
+  async write(sql, noted) {
+    const rows = noted.map(({ key, fact, count, at }) => ({ ...fact, id: newId(), fingerprint: key, count, at }))
+    await sql`
+      insert into refusals (organization_id, id, fingerprint, surface, step, code, message, expected, seen, origin,
+                            publishable_key_id, directory_id, count, first_at, last_at)
+      select current_organization(), id, fingerprint, surface, step, code, message, expected, seen, origin,
+             publishable_key_id, directory_id, count, at, at
+      from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r (
+        id uuid, fingerprint text, surface text, step text, code text, message text, expected text, seen text, origin text,
+        publishable_key_id uuid, directory_id uuid, count bigint, at timestamptz)
+      on conflict (organization_id, fingerprint) do update
+        set count = refusals.count + excluded.count, last_at = greatest(refusals.last_at, excluded.last_at)`
+    await sql`
+      delete from refusals where id in (select id from refusals order by last_at desc, id desc offset ${keptRefusals})`
+  },
+}
+
+/** What a function that refuses callers needs. */
+export type RefusalLog = Pick<Service, 'activity' | 'metrics'>
+
+export function recordRefusal({ activity, metrics }: RefusalLog, organizationId: string, refusal: Refusal): void {
+  metrics.countRefusal(refusal.surface, refusal.code)
+  activity.note(refusalActivity, organizationId, hash('sha256', JSON.stringify(refusal), 'base64url'), refusal)
+}
 
 type Refusals = Output<typeof contract.listRefusals>
 

@@ -9,6 +9,8 @@ import { InvalidJson, parseJson } from '../../kernel/lib/json.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
 import { createFairQueue, QueueFull } from '../../kernel/lib/shares/fair-queue.ts'
 import { upTo } from '../../kernel/stores/fresh-cache.ts'
+import { recordRefusal } from '../diagnostics/refusals.ts'
+import { directorySyncs, directoryTokenUse } from '../directories/directory-activity.ts'
 import { describeServer } from './discovery.ts'
 import { scimGroups } from './groups.ts'
 import {
@@ -128,7 +130,8 @@ export function createScim(service: ScimService): Endpoint {
       const body = hasBody(request) ? await readBody(request) : {}
       return inTurn(directoryId, () => dispatch(service, directory, place, parts, body, request))
     })
-    activity.directorySynced(token.organization_id, directoryId, token.id)
+    activity.note(directorySyncs, token.organization_id, directoryId)
+    activity.note(directoryTokenUse, token.organization_id, token.id)
     return reply
   }
 
@@ -144,7 +147,7 @@ export function createScim(service: ScimService): Endpoint {
       const error = readError(caught)
       if (error.status >= 500) service.log.error({ request_id: observation.requestId, err: caught }, 'request failed')
       if (token && isTold(error)) {
-        activity.refused(token.organization_id, {
+        recordRefusal(service, token.organization_id, {
           surface: 'scim',
           step: `${request.method?.toLowerCase()} ${nameOf(place)}`,
           code: error.scimType ?? String(error.status),

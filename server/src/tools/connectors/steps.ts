@@ -1,5 +1,5 @@
-import type { Activity } from '../../kernel/foundation/activity.ts'
 import { cleanLine } from '../../kernel/untrusted/page-text.ts'
+import { type RefusalLog, recordRefusal } from '../../organizations/diagnostics/refusals.ts'
 
 /**
  * The steps from a caller to a tool's result. Third parties need `consent` instead of the steps before it. `revocation`
@@ -48,13 +48,13 @@ export class ConsentNeeded extends StepFailed {
 
 /** Records a failed step for the administrator and returns the recorded message. */
 export function keepFailure(
-  { refused }: Activity,
+  service: RefusalLog,
   organizationId: string,
   connectorName: string,
   { step, message, expected, seen }: StepFailed,
 ): string {
   const told = `${connectorName}: ${message}`
   const code = 'DELEGATION_FAILED'
-  refused(organizationId, { surface: 'delegated_identity', step, code, message: told, expected, seen })
+  recordRefusal(service, organizationId, { surface: 'delegated_identity', step, code, message: told, expected, seen })
   return told
 }

@@ -59,7 +59,7 @@ async function tryToRevoke(service: Service, who: Consenting, token: ConsentedTo
     const late = new StepFailed('revocation', 'The server didn’t revoke the tokens in time', { cause: error })
     const problem = signal.aborted ? late : explainConsentFailure('revocation', error)
     service.log.warn({ err: problem }, 'could not revoke the tokens of a user who disconnected')
-    if (problem instanceof StepFailed) keepFailure(service.activity, who.organizationId, who.connector.name, problem)
+    if (problem instanceof StepFailed) keepFailure(service, who.organizationId, who.connector.name, problem)
   }
   if (token.issuer !== undefined) await service.kv.delete(withdrawnKey(who))
 }

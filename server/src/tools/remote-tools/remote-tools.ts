@@ -73,7 +73,7 @@ const cachedOrganizations = 1_000
 const cachedReaders = 1_000
 
 export function createRemoteTools(service: Service, builtInNames: ReadonlySet<string>): RemoteTools {
-  const { activity, changes, clock } = service
+  const { changes, clock } = service
   const clients = createRemoteClients(service, createAccessTokens(service))
   const setups = new FreshCache<Setup>({
     changes,
@@ -97,7 +97,7 @@ export function createRemoteTools(service: Service, builtInNames: ReadonlySet<st
   /** Records a failed step for the administrator and returns the error for the caller. */
   function report({ organizationId, member }: ToolUser, { id, name }: StoredConnector, error: unknown): unknown {
     if (!(error instanceof StepFailed)) return error
-    const told = keepFailure(activity, organizationId, name, error)
+    const told = keepFailure(service, organizationId, name, error)
     // The agent gives its user a link.
     if (error instanceof ConsentNeeded && !member)
       return failure(502, 'CONSENT_NEEDED', told, { data: { connector: name, connector_id: id }, cause: error })

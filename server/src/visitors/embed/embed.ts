@@ -5,6 +5,7 @@ import type { NodeEnv } from '../../kernel/http/browser-session.ts'
 import { SharedFile, sendFile } from '../../kernel/http/shared-file.ts'
 import { serviceUnavailable } from '../../kernel/lib/errors.ts'
 import { matchesOrigin } from '../../kernel/net/origins.ts'
+import { recordRefusal } from '../../organizations/diagnostics/refusals.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
 
 const dist = new URL('../../../../widget/dist/', import.meta.url)
@@ -147,14 +148,14 @@ function framePolicy({ config }: Service, ancestors: string): string {
  * Records a refusal for the administrator if the key isn't allowed on the page in the Referer header. Such a page gets
  * a frame that only reports this to the element, because a frame that the browser blocks couldn't report anything.
  */
-function refuseOrigin({ activity, config }: Service, key: LiveKey, referer: string | undefined): boolean {
+function refuseOrigin(service: Service, key: LiveKey, referer: string | undefined): boolean {
   const allowed = allowedOrigins(key)
   const page = referer === undefined ? null : URL.parse(referer)
   // Some browsers can be configured to send the target's origin as the referrer instead of the page's.
-  if (!page?.host || page.origin === config.publicUrl) return false
+  if (!page?.host || page.origin === service.config.publicUrl) return false
   if (allowed.length === 0 || matchesOrigin(page.origin, allowed)) return false
   const origin = page.origin.slice(0, 300)
-  activity.refused(key.organization_id, {
+  recordRefusal(service, key.organization_id, {
     surface: 'ticket',
     step: 'frame_origin',
     code: 'ORIGIN_NOT_ALLOWED',

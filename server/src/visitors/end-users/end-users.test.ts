@@ -4,6 +4,7 @@ import { startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService, useTestService } from '../../../test/harness.ts'
 import { startTestProvider } from '../../../test/oidc-provider.ts'
 import { usageRecord } from '../../../test/usage-records.ts'
+import { recordRefusal } from '../../organizations/diagnostics/refusals.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
 
 let app: TestService
@@ -182,7 +183,13 @@ describe('erasing', () => {
         values (${demo}, ${id}, 'refused', 'Refused@example.com')`,
     )
     const refuse = (seen: string) =>
-      activity.refused(demo, { surface: 'id_token', step: 'directory', code: 'ID_TOKEN_REFUSED', message: '', seen })
+      recordRefusal(app.service, demo, {
+        surface: 'id_token',
+        step: 'directory',
+        code: 'ID_TOKEN_REFUSED',
+        message: '',
+        seen,
+      })
     refuse('other@example.com')
     refuse('refused')
     await activity.flush()

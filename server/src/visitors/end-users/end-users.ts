@@ -1,3 +1,4 @@
+import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import type { OrgCaller } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
@@ -65,4 +66,13 @@ export async function getEndUser(
   )
   if (!user) throw notFound('end_user', id)
   return user
+}
+
+/** Activity of end users, by their ID. */
+export const endUserActivity: ActivityKind = {
+  table: 'end_users',
+  write: (sql, noted) => sql`
+    update end_users t set last_activity_at = greatest(t.last_activity_at, n.at)
+    from unnest(${noted.map(({ key }) => key)}::uuid[], ${noted.map(({ at }) => at)}::timestamptz[]) as n (id, at)
+    where t.id = n.id`,
 }

@@ -1,4 +1,5 @@
 import type { Plan } from '../../kernel/config/plan-file.ts'
+import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
@@ -113,3 +114,12 @@ function stillAllowed(origin: string, [key]: { name: string; key_prefix: string 
 }
 
 const hostOf = (origin: string) => origin.replace(/^[a-z]+:\/\//, '')
+
+/** Visits of sites, by their ID. */
+export const siteVisits: ActivityKind = {
+  table: 'sites',
+  write: (sql, noted) => sql`
+    update sites t set last_seen_at = greatest(t.last_seen_at, n.at)
+    from unnest(${noted.map(({ key }) => key)}::uuid[], ${noted.map(({ at }) => at)}::timestamptz[]) as n (id, at)
+    where t.id = n.id`,
+}

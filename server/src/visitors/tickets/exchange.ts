@@ -1,13 +1,15 @@
-import type { Refusal } from '../../kernel/foundation/activity.ts'
 import type { HttpExchange, Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { Failure } from '../../kernel/lib/errors.ts'
 import { InvalidOrigin, matchesOrigin, parseOrigin } from '../../kernel/net/origins.ts'
+import { type Refusal, recordRefusal } from '../../organizations/diagnostics/refusals.ts'
+import { endUserActivity } from '../end-users/end-users.ts'
 import type { Identities } from '../end-users/identities.ts'
 import { IdTokenRefused } from '../identity-provider/id-tokens.ts'
 import { InvalidIdentityProvider, type TrustedIssuer, trustedIssuer } from '../identity-provider/issuers.ts'
+import { keyUse, unallowedOrigins } from '../publishable-keys/key-activity.ts'
 import { allowedOrigins, type KeyLookup, type LiveKey } from '../publishable-keys/key-lookup.ts'
-import { findSite } from '../sites/sites.ts'
+import { findSite, siteVisits } from '../sites/sites.ts'
 import { type exchangeTicket as contract, ticketFailure } from './contract.ts'
 import { type FrameProof, readFrameProof } from './frames.ts'
 import { isPreviewToken, type PreviewTokens } from './preview-tokens.ts'
@@ -81,10 +83,10 @@ class TicketRefused extends Error {
   }
 }
 
-function keepRefusal({ activity }: Service, key: LiveKey, error: unknown, origin: string | undefined): unknown {
+function keepRefusal(service: Service, key: LiveKey, error: unknown, origin: string | undefined): unknown {
   if (!(error instanceof TicketRefused)) return error
   const refusal = { ...error.refusal, origin: origin?.slice(0, 300), publishable_key_id: key.id }
-  activity.refused(key.organization_id, refusal)
+  recordRefusal(service, key.organization_id, refusal)
   return error.failure
 }
 
@@ -154,7 +156,7 @@ async function requireEndUser(
       seen,
     })
   })
-  activity.endUserActive(key.organization_id, endUserId)
+  activity.note(endUserActivity, key.organization_id, endUserId)
   return {
     id: endUserId,
     verified_email: identity.email_verified && identity.email ? identity.email : undefined,
@@ -234,7 +236,7 @@ function noteUse(
   origin: string | undefined,
   siteId: string | undefined,
 ): void {
-  activity.keyUsed(organization_id, id)
-  if (siteId) activity.siteSeen(organization_id, siteId)
-  else if (origin) activity.unallowedOriginSeen(organization_id, id, origin)
+  activity.note(keyUse, organization_id, id)
+  if (siteId) activity.note(siteVisits, organization_id, siteId)
+  else if (origin) activity.note(unallowedOrigins, organization_id, `${id} ${origin}`, { keyId: id, origin })
 }
