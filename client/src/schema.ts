@@ -5720,6 +5720,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7088,6 +7090,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
                 /** @description Only refusals of this kind */
                 surface?: "ticket" | "id_token" | "scim" | "delegated_identity" | "sign_in";
                 /** @description Only refusals of this directory’s requests */
@@ -7102,6 +7106,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7863,6 +7869,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
             };
             header?: never;
             path: {
@@ -7876,6 +7884,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8177,6 +8187,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
             };
             header?: never;
             path: {
@@ -8190,6 +8202,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8283,6 +8297,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
                 /** @description Beginning of an email address or external ID, 1 to 200 characters. Upper and lower case are the same in email addresses. */
                 search?: string;
             };
@@ -8295,6 +8311,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8937,6 +8955,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
                 /** @description Return only threads with this status. Default: all except deleted ones. */
                 status?: "regular" | "archived" | "deleted";
             };
@@ -8952,6 +8972,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9060,6 +9082,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -11638,7 +11662,6 @@ export interface operations {
                 /**
                  * @example {
                  *       "limit": 100,
-                 *       "offset": 0,
                  *       "query": "refund"
                  *     }
                  */
@@ -11654,6 +11677,11 @@ export interface operations {
                      */
                     offset?: number;
                     /**
+                     * @description The `Next-Cursor` header of the previous page. `offset` then counts from there.
+                     * @example WzEsInJlZnVuZHMiXQ
+                     */
+                    cursor?: string;
+                    /**
                      * @description Return only skills whose name or description contains this text, ignoring case
                      * @default
                      */
@@ -11665,6 +11693,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -12190,6 +12220,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
             };
             header?: never;
             path: {
@@ -12203,6 +12235,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -16384,6 +16418,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
                 /** @description Return only threads with this status. Default: all except deleted ones. */
                 status?: "regular" | "archived" | "deleted";
                 /** @description Words to search for, 1 to 200 characters. Upper and lower case are the same. */
@@ -16398,6 +16434,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -16906,6 +16944,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17049,6 +17089,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17196,6 +17238,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17596,6 +17640,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
                 /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
                 start_date?: string;
                 /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
@@ -17610,6 +17656,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17693,6 +17741,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
             };
             header?: never;
             path: {
@@ -17706,6 +17756,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17877,6 +17929,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
                 /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
                 start_date?: string;
                 /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
@@ -17891,6 +17945,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17971,6 +18027,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of items to skip from the start of the list */
                 offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
                 /** @description First UTC day, as a date or a time on that day. Default: 29 days before `end_date`, for a range of 30 days. */
                 start_date?: string;
                 /** @description Last UTC day, inclusive, as a date or a time on that day. Default: today. */
@@ -17985,6 +18043,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {

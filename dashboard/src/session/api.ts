@@ -37,6 +37,14 @@ export async function unwrap<Data>(answer: Promise<Answer<Data>>): Promise<Data>
   return data as Data
 }
 
+/** The response of a list, and the cursor of its next page. */
+export async function unwrapPage<Data>(
+  answer: Promise<Answer<Data>>,
+): Promise<{ page: Data; next_cursor: string | null }> {
+  const page = await unwrap(answer)
+  return { page, next_cursor: (await answer).response.headers.get('next-cursor') }
+}
+
 /** A query for `useQuery`, from a call of the API. */
 export const read = <Data>(queryKey: QueryKey, call: (signal: AbortSignal) => Promise<Answer<Data>>) =>
   queryOptions({ queryKey, queryFn: ({ signal }) => unwrap(call(signal)) })

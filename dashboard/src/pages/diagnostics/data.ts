@@ -1,17 +1,22 @@
 import { queryOptions } from '@tanstack/react-query'
-import { api, read, unwrap } from '../../session/api.ts'
+import { api, read, unwrapPage } from '../../session/api.ts'
 
-const loadPage = (offset: number, signal: AbortSignal) =>
-  unwrap(api.GET('/diagnostics/refusals', { params: { query: { limit: 100, offset } }, signal }))
+const loadPage = (cursor: string | undefined, signal: AbortSignal) =>
+  unwrapPage(api.GET('/diagnostics/refusals', { params: { query: { limit: 100, ...(cursor && { cursor }) } }, signal }))
 
-export type Refusal = Awaited<ReturnType<typeof loadPage>>['refusals'][number]
+export type Refusal = Awaited<ReturnType<typeof loadPage>>['page']['refusals'][number]
 
 /** Loads all refusals, which are at most 200. They are looked at while something is being fixed, so they're polled. */
 export const refusalsQuery = queryOptions({
   queryKey: ['refusals', 'all'],
   async queryFn({ signal }) {
-    const { refusals, total } = await loadPage(0, signal)
-    return total > refusals.length ? [...refusals, ...(await loadPage(refusals.length, signal)).refusals] : refusals
+    const refusals: Refusal[] = []
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const { page, next_cursor } = await loadPage(cursor, signal)
+      refusals.push(...page.refusals)
+      cursor = next_cursor
+    }
+    return refusals
   },
   refetchInterval: 5_000,
 })

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useFilters } from '../../lib/filters.ts'
-import { api, unwrap } from '../../session/api.ts'
+import { api, unwrap, unwrapPage } from '../../session/api.ts'
 import { CopyButton } from '../../ui/controls/button.tsx'
 import { Segments } from '../../ui/controls/choice.tsx'
 import { Switch } from '../../ui/controls/form.tsx'
@@ -10,7 +10,7 @@ import { Ago, Time } from '../../ui/display/time.tsx'
 import { Removal } from '../../ui/overlays/removal.tsx'
 import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { DataTable } from '../../ui/tables/data-table.tsx'
-import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
+import { pageSize, useCursorRows } from '../../ui/tables/row-sources.ts'
 import { Groups } from './groups.tsx'
 import { type Directory, directoriesQuery } from './queries.ts'
 import { Refusals } from './refusals.tsx'
@@ -104,10 +104,10 @@ function Activation({ directory: { id, name, status } }: { directory: Directory 
 }
 
 function Users({ id }: { id: string }) {
-  const source = useOffsetRows(['directories', id, 'users'], async (offset, signal) => {
-    const params = { path: { id }, query: { offset, limit: pageSize } }
-    const { users, total } = await unwrap(api.GET('/directories/{id}/users', { params, signal }))
-    return { rows: users, total }
+  const source = useCursorRows(['directories', id, 'users'], async (cursor, signal) => {
+    const params = { path: { id }, query: { limit: pageSize, ...(cursor && { cursor }) } }
+    const { page, next_cursor } = await unwrapPage(api.GET('/directories/{id}/users', { params, signal }))
+    return { rows: page.users, next_cursor }
   })
   return (
     <DataTable

@@ -1,11 +1,11 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { formatNumber } from '../../lib/format.ts'
-import { api, unwrap } from '../../session/api.ts'
+import { api, unwrap, unwrapPage } from '../../session/api.ts'
 import { Select } from '../../ui/controls/form.tsx'
 import { EmptyState } from '../../ui/display/states.tsx'
 import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { DataTable } from '../../ui/tables/data-table.tsx'
-import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
+import { pageSize, useCursorRows } from '../../ui/tables/row-sources.ts'
 import type { DirectoryGroup } from './queries.ts'
 import { t } from './texts.ts'
 
@@ -13,10 +13,10 @@ type Role = NonNullable<DirectoryGroup['role']>
 
 /** The groups, and the role that each gives its users. */
 export function Groups({ id, isAdmin }: { id: string; isAdmin: boolean }) {
-  const source = useOffsetRows(['directories', id, 'groups'], async (offset, signal) => {
-    const params = { path: { id }, query: { offset, limit: pageSize } }
-    const { groups, total } = await unwrap(api.GET('/directories/{id}/groups', { params, signal }))
-    return { rows: groups, total }
+  const source = useCursorRows(['directories', id, 'groups'], async (cursor, signal) => {
+    const params = { path: { id }, query: { limit: pageSize, ...(cursor && { cursor }) } }
+    const { page, next_cursor } = await unwrapPage(api.GET('/directories/{id}/groups', { params, signal }))
+    return { rows: page.groups, next_cursor }
   })
   return (
     <DataTable

@@ -5,7 +5,7 @@ import { Download, Trash2, Wrench } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { saveFile } from '../../lib/files.ts'
 import { formatCompact, formatMoney, formatNumber } from '../../lib/format.ts'
-import { api, read, unwrap } from '../../session/api.ts'
+import { api, read, unwrap, unwrapPage } from '../../session/api.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
 import { Button, buttonClass } from '../../ui/controls/button.tsx'
 import { Badge, Facts } from '../../ui/display/layout.tsx'
@@ -137,16 +137,16 @@ const rowsAtOnce = 10
 function History({ id }: { id: string }) {
   const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
     queryKey: ['end-users', 'one', id, 'history'],
-    initialPageParam: 0,
-    queryFn({ pageParam: offset, signal }) {
-      const params = { path: { end_user_id: id }, query: { limit: rowsAtOnce, offset } }
-      return unwrap(api.GET('/usage/end-users/{end_user_id}/history', { params, signal }))
+    initialPageParam: undefined as string | undefined,
+    queryFn({ pageParam: cursor, signal }) {
+      const params = { path: { end_user_id: id }, query: { limit: rowsAtOnce, ...(cursor && { cursor }) } }
+      return unwrapPage(api.GET('/usage/end-users/{end_user_id}/history', { params, signal }))
     },
-    getNextPageParam: ({ total }, pages) => (pages.length * rowsAtOnce < total ? pages.length * rowsAtOnce : undefined),
+    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
   })
   if (error && !data) return <ErrorState error={error} onRetry={() => refetch()} />
   if (!data) return <Skeleton />
-  const events = data.pages.flatMap((page) => page.events)
+  const events = data.pages.flatMap(({ page }) => page.events)
   if (events.length === 0) return <p className="text-muted">{t.noUsage}</p>
   return (
     <>

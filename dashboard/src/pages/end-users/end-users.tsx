@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useDetails } from '../../lib/details.ts'
 import { useFilters } from '../../lib/filters.ts'
 import { formatNumber } from '../../lib/format.ts'
-import { api, unwrap } from '../../session/api.ts'
+import { api, unwrapPage } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
 import { buttonClass } from '../../ui/controls/button.tsx'
 import { SearchField } from '../../ui/controls/search-field.tsx'
@@ -13,7 +13,7 @@ import { Ago } from '../../ui/display/time.tsx'
 import { endUserName } from '../../ui/end-user-name.ts'
 import { type Column, DataTable } from '../../ui/tables/data-table.tsx'
 import { DetailsLink } from '../../ui/tables/details-link.tsx'
-import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
+import { pageSize, useCursorRows } from '../../ui/tables/row-sources.ts'
 import { EndUserSheet } from './end-user-sheet.tsx'
 import { t } from './texts.ts'
 
@@ -51,10 +51,10 @@ export default function EndUsers() {
   const [filters, setFilters] = useFilters({ search: '' })
   const details = useDetails('end-users')
   const orgPath = useOrgPath()
-  const source = useOffsetRows<EndUser>(['end-users', 'list', filters.search], async (offset, signal) => {
-    const query = { offset, limit: pageSize, ...(filters.search && { search: filters.search }) }
-    const { users, total } = await unwrap(api.GET('/end-users', { params: { query }, signal }))
-    return { rows: users, total }
+  const source = useCursorRows<EndUser>(['end-users', 'list', filters.search], async (cursor, signal) => {
+    const query = { limit: pageSize, ...(cursor && { cursor }), ...(filters.search && { search: filters.search }) }
+    const { page, next_cursor } = await unwrapPage(api.GET('/end-users', { params: { query }, signal }))
+    return { rows: page.users, total: page.total, next_cursor }
   })
   return (
     <>
@@ -66,9 +66,9 @@ export default function EndUsers() {
           value={filters.search}
           onValue={(search) => setFilters({ search })}
         />
-        {source.rows && (
+        {source.total !== undefined && (
           <p role="status" className="text-sm text-muted">
-            {(filters.search ? t.found : t.total)(formatNumber(source.rows.count))}
+            {(filters.search ? t.found : t.total)(formatNumber(source.total))}
           </p>
         )}
       </div>

@@ -3,7 +3,7 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import { Plus, Upload } from 'lucide-react'
 import { type ChangeEvent, useRef, useState } from 'react'
 import { useFilters } from '../../lib/filters.ts'
-import { api, unwrap } from '../../session/api.ts'
+import { api, unwrapPage } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { SearchField } from '../../ui/controls/search-field.tsx'
@@ -46,10 +46,9 @@ function SkillList({ onNew }: { onNew: (text: string) => void }) {
   const orgPath = useOrgPath()
   const [{ q }, setFilters] = useFilters({ q: '' })
   const source = useCursorRows(['skills', 'list', q], async (cursor, signal) => {
-    const offset = Number(cursor ?? 0)
-    const body = { query: q, limit: pageSize, offset }
-    const rows = await unwrap(api.POST('/organization-skills/list', { body, signal }))
-    return { rows, next_cursor: rows.length < pageSize ? null : String(offset + pageSize) }
+    const body = { query: q, limit: pageSize, ...(cursor && { cursor }) }
+    const { page, next_cursor } = await unwrapPage(api.POST('/organization-skills/list', { body, signal }))
+    return { rows: page, next_cursor }
   })
   const write = (
     <Button variant="primary" icon={Plus} onClick={() => onNew(template)}>

@@ -4,7 +4,7 @@ import { Archive } from 'lucide-react'
 import { useDetails } from '../../lib/details.ts'
 import { useFilters } from '../../lib/filters.ts'
 import { formatCompact, formatNumber } from '../../lib/format.ts'
-import { api, unwrap } from '../../session/api.ts'
+import { api, unwrapPage } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
 import { Button, buttonClass } from '../../ui/controls/button.tsx'
 import { Select } from '../../ui/controls/form.tsx'
@@ -15,7 +15,7 @@ import { Ago } from '../../ui/display/time.tsx'
 import { endUserName } from '../../ui/end-user-name.ts'
 import { DataTable } from '../../ui/tables/data-table.tsx'
 import { DetailsLink } from '../../ui/tables/details-link.tsx'
-import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
+import { pageSize, useCursorRows } from '../../ui/tables/row-sources.ts'
 import { t } from './texts.ts'
 import { sitesQuery, type Thread, useThreadStatus } from './thread-data.ts'
 import { ThreadSheet } from './thread-sheet.tsx'
@@ -29,15 +29,15 @@ export default function Threads() {
   const changeStatus = useThreadStatus()
   const { data: sites } = useQuery(sitesQuery)
   const status = filters.status in t.statuses ? (filters.status as Thread['status'] | '') : ''
-  const source = useOffsetRows<Thread>(['threads', 'list', { ...filters, status }], async (offset, signal) => {
+  const source = useCursorRows<Thread>(['threads', 'list', { ...filters, status }], async (cursor, signal) => {
     const query = {
-      offset,
       limit: pageSize,
+      ...(cursor && { cursor }),
       ...(filters.search && { search: filters.search }),
       ...(status && { status }),
     }
-    const { threads, total } = await unwrap(api.GET('/threads', { params: { query }, signal }))
-    return { rows: threads, total }
+    const { page, next_cursor } = await unwrapPage(api.GET('/threads', { params: { query }, signal }))
+    return { rows: page.threads, next_cursor }
   })
   const originOf = (id: string | null) => sites?.find((site) => site.id === id)?.origin.replace('https://', '')
   return (

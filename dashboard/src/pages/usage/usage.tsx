@@ -6,7 +6,7 @@ import { saveFile, toCsv } from '../../lib/files.ts'
 import { useFilters } from '../../lib/filters.ts'
 import { formatCompact, formatDay, formatMoney, formatNumber } from '../../lib/format.ts'
 import { texts } from '../../lib/texts.ts'
-import { api, read, unwrap } from '../../session/api.ts'
+import { api, read, unwrapPage } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Segments } from '../../ui/controls/choice.tsx'
@@ -17,7 +17,7 @@ import { PageHeader, Section } from '../../ui/display/layout.tsx'
 import { EmptyState, ErrorState, Skeleton } from '../../ui/display/states.tsx'
 import { endUserName } from '../../ui/end-user-name.ts'
 import { type Column, DataTable } from '../../ui/tables/data-table.tsx'
-import { pageSize, useOffsetRows } from '../../ui/tables/row-sources.ts'
+import { pageSize, useCursorRows } from '../../ui/tables/row-sources.ts'
 
 const t = texts({
   en: {
@@ -201,10 +201,10 @@ const amounts: Column<Totals>[] = [
 const empty = <EmptyState title={t.none} text={t.noneText} />
 
 function SiteTable({ range }: { range: DateRange }) {
-  const source = useOffsetRows(['usage', 'sites', range], async (offset, signal) => {
-    const query = { ...range, offset, limit: pageSize }
-    const { sites, total } = await unwrap(api.GET('/usage/sites', { params: { query }, signal }))
-    return { rows: sites, total }
+  const source = useCursorRows(['usage', 'sites', range], async (cursor, signal) => {
+    const query = { ...range, limit: pageSize, ...(cursor && { cursor }) }
+    const { page, next_cursor } = await unwrapPage(api.GET('/usage/sites', { params: { query }, signal }))
+    return { rows: page.sites, next_cursor }
   })
   return (
     <DataTable
@@ -225,10 +225,10 @@ function SiteTable({ range }: { range: DateRange }) {
 function EndUserTable({ range }: { range: DateRange }) {
   const navigate = useNavigate()
   const orgPath = useOrgPath()
-  const source = useOffsetRows(['usage', 'end-users', range], async (offset, signal) => {
-    const query = { ...range, offset, limit: pageSize }
-    const { users, total } = await unwrap(api.GET('/usage/end-users', { params: { query }, signal }))
-    return { rows: users, total }
+  const source = useCursorRows(['usage', 'end-users', range], async (cursor, signal) => {
+    const query = { ...range, limit: pageSize, ...(cursor && { cursor }) }
+    const { page, next_cursor } = await unwrapPage(api.GET('/usage/end-users', { params: { query }, signal }))
+    return { rows: page.users, next_cursor }
   })
   return (
     <DataTable
@@ -245,10 +245,10 @@ function EndUserTable({ range }: { range: DateRange }) {
 }
 
 function ModelTable({ range }: { range: DateRange }) {
-  const source = useOffsetRows(['usage', 'models', range], async (offset, signal) => {
-    const query = { ...range, offset, limit: pageSize }
-    const { models, total } = await unwrap(api.GET('/usage/models', { params: { query }, signal }))
-    return { rows: models, total }
+  const source = useCursorRows(['usage', 'models', range], async (cursor, signal) => {
+    const query = { ...range, limit: pageSize, ...(cursor && { cursor }) }
+    const { page, next_cursor } = await unwrapPage(api.GET('/usage/models', { params: { query }, signal }))
+    return { rows: page.models, next_cursor }
   })
   return (
     <DataTable

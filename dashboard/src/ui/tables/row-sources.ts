@@ -1,53 +1,21 @@
-import { useInfiniteQuery, useQueries, useQuery } from '@tanstack/react-query'
-import { useCallback, useMemo, useState } from 'react'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
 import type { RowSource } from './data-table.tsx'
 
 export const pageSize = 100
 
 interface Source<Row extends object> {
   rows: RowSource<Row> | undefined
+  /** Length of the whole list, if the API knows it. */
+  total: number | undefined
   error: Error | null
   refetch: () => unknown
-}
-
-interface OffsetPage<Row> {
-  rows: Row[]
-  total: number
-}
-
-/** A list with a known length, of which any part can be requested. Only the pages that are visible are loaded. */
-export function useOffsetRows<Row extends object>(
-  key: readonly unknown[],
-  load: (offset: number, signal: AbortSignal) => Promise<OffsetPage<Row>>,
-): Source<Row> {
-  const [[first, last], setShown] = useState<[number, number]>([0, 0])
-  const pageQuery = (page: number) => ({
-    queryKey: [...key, { page }],
-    queryFn: ({ signal }: { signal: AbortSignal }) => load(page * pageSize, signal),
-  })
-  const start = useQuery(pageQuery(0))
-  const total = start.data?.total
-  const visible = Array.from({ length: last - first + 1 }, (_, index) => first + index).filter((page) => page > 0)
-  const others = useQueries({ queries: visible.map(pageQuery) })
-  const pages = new Map(visible.map((page, index) => [page, others[index]?.data]))
-  pages.set(0, start.data)
-  const show = useCallback((from: number, to: number) => {
-    const next: [number, number] = [Math.floor(from / pageSize), Math.floor(to / pageSize)]
-    setShown((known) => (known[0] === next[0] && known[1] === next[1] ? known : next))
-  }, [])
-  return {
-    rows:
-      total === undefined
-        ? undefined
-        : { count: total, at: (index) => pages.get(Math.floor(index / pageSize))?.rows[index % pageSize], show },
-    error: start.error,
-    refetch: start.refetch,
-  }
 }
 
 interface CursorPage<Row> {
   rows: Row[]
   next_cursor: string | null
+  total?: number
 }
 
 /** A list that is loaded page after page, as far as the user scrolls. */
@@ -70,5 +38,5 @@ export function useCursorRows<Row extends object>(
       if (hasNextPage && !isFetching && last >= all.length - 1) void fetchNextPage()
     },
   }
-  return { rows, error, refetch }
+  return { rows, total: data?.pages[0]?.total, error, refetch }
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
 import { Id, moment, Page, Timestamp } from '../../kernel/foundation/shapes.ts'
 import { variant } from '../../kernel/lib/errors.ts'
@@ -56,6 +57,8 @@ const status = {
   status: ThreadStatus.optional().describe('Return only threads with this status. Default: all except deleted ones.'),
 }
 
+const cursor = cursorAt(order.time, order.id)
+
 const threads = { tag: 'Threads', resource: 'thread', access: 'org' } as const
 
 const exampleThread = {
@@ -82,6 +85,7 @@ export const listThreads = operation({
   description:
     'A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. With `search`, returns only threads with all of the words in their title or, if `are_contents_visible` is set in the agent’s settings, in one of their messages. A search covers the 10 000 most recently active threads. A search in messages is an audit event, `thread.contents_searched`.',
   query: Page.extend({
+    cursor,
     ...status,
     search: z
       .string()
@@ -92,6 +96,7 @@ export const listThreads = operation({
       .describe('Words to search for, 1 to 200 characters. Upper and lower case are the same.'),
   }),
   response: ThreadList,
+  pages: true,
   errors: [],
   example: { response: { threads: [exampleThread], total: 1 } },
 })
@@ -108,9 +113,11 @@ export const listEndUserThreads = operation({
   params: Id,
   query: Page.extend({
     limit: Page.shape.limit.removeDefault().default(100).describe('Maximum number of threads to return'),
+    cursor,
     ...status,
   }),
   response: ThreadList,
+  pages: true,
   errors: ['RESOURCE_NOT_FOUND'],
   example: { response: { threads: [exampleThread], total: 1 } },
 })

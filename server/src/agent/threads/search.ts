@@ -44,36 +44,50 @@ export interface ThreadOwner {
   isAnyOrigin: boolean
 }
 
-/** Ids of the threads with all of the words in their title or in one message, latest first. */
-export async function searchThreads(sql: Sql, search: string, wanted: Wanted): Promise<string[]> {
+/** A place in the order of threads, latest first. */
+export interface ThreadPosition {
+  active_at: string
+  id: string
+}
+
+/** Above the latest thread. */
+export const top: ThreadPosition = { active_at: 'infinity', id: 'ffffffff-ffff-ffff-ffff-ffffffffffff' }
+
+/** The threads with all of the words in their title or in one message, latest first. */
+export async function searchThreads(sql: Sql, search: string, wanted: Wanted): Promise<ThreadPosition[]> {
   const { statuses, withContents, owner } = wanted
   const { endUserId = null, visitor = null, origin = null, frameKey = null, isAnyOrigin = true } = owner ?? {}
   const words = search.split(/\s+/).slice(0, mostWords).map(anyCase)
-  const found: string[] = []
-  for (let offset = 0; offset < searchedThreads; offset += threadsAtOnce) {
-    const [some] = await sql<{ searched: number; ids: string[] | null }>`
-      select count(*) as searched, array_agg(id order by active_at desc, id desc) filter (
-        where title ~ all(${words}) or ${withContents}::boolean and (
-          first_words ~ all(${words})
-          or exists (
-            select from messages
-            where thread_id = thread.id and replaced_at is null and text ~ all(${words}))
-          or exists (
-            select from runs join steps on run_id = runs.id
-            where runs.organization_id = (select current_organization()) and thread_id = thread.id
-              and replaced_at is null and text ~ all(${words})))) as ids
+  const found: ThreadPosition[] = []
+  let last = top
+  for (let searched = 0; searched < searchedThreads; searched += threadsAtOnce) {
+    const some = await sql<ThreadPosition & { is_found: boolean }>`
+      select id, active_at,
+             title ~ all(${words}) or ${withContents}::boolean and (
+               first_words ~ all(${words})
+               or exists (
+                 select from messages
+                 where thread_id = thread.id and replaced_at is null and text ~ all(${words}))
+               or exists (
+                 select from runs join steps on run_id = runs.id
+                 where runs.organization_id = (select current_organization()) and thread_id = thread.id
+                   and replaced_at is null and text ~ all(${words}))) as is_found
       from (
-        select id, title, first_words, coalesce(last_message_at, created_at) as active_at from threads
-        where status = any(${statuses})
-          and (${isAnyOrigin}::boolean or origin is not distinct from ${origin}
-               and (frame_key is not distinct from ${frameKey} or (select has_one_site())))
-          and case when ${owner === undefined}::boolean then true
-              when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
-              else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
-        order by active_at desc, id desc limit ${threadsAtOnce} offset ${offset}
-      ) as thread`
-    found.push(...(some?.ids ?? []))
-    if ((some?.searched ?? 0) < threadsAtOnce) break
+        select latest.* from unnest(${statuses}::text[]) wanted (status) cross join lateral (
+          select id, title, first_words, coalesce(last_message_at, created_at) as active_at from threads
+          where status = wanted.status
+            and (coalesce(last_message_at, created_at), id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
+            and (${isAnyOrigin}::boolean or origin is not distinct from ${origin}
+                 and (frame_key is not distinct from ${frameKey} or (select has_one_site())))
+            and case when ${owner === undefined}::boolean then true
+                when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
+                else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
+          order by coalesce(last_message_at, created_at) desc, id desc limit ${threadsAtOnce}
+        ) latest order by active_at desc, id desc limit ${threadsAtOnce}
+      ) as thread order by active_at desc, id desc`
+    found.push(...some.filter(({ is_found }) => is_found))
+    last = some.at(-1) ?? last
+    if (some.length < threadsAtOnce) break
   }
   return found
 }

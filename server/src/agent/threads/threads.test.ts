@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService, useTestService } from '../../../test/harness.ts'
@@ -259,4 +260,56 @@ test('erasing an end user deletes their threads and no others', async () => {
   expect((await app.request('DELETE', `/end-users/${endUser}`, { token: admin })).status).toBe(200)
   expect((await app.request('GET', `/threads/${gone}`, { token })).status).toBe(404)
   expect((await app.request('GET', `/threads/${kept}`, { token })).status).toBe(200)
+})
+
+test('totals equal a count of the rows, whatever happens to threads at the same time', async () => {
+  const app = await useTestService()
+  const token = await app.tokenFor('member@demo.test', 'demo')
+  const demo = await app.organization('demo')
+  const asDemo = <T>(work: (sql: Sql) => Promise<T>) => app.service.database.asOrg(demo, work)
+  const change = fc.constantFrom('start', 'message', 'archive', 'restore', 'hide', 'delete', 'undo')
+  const known: string[] = []
+  const apply = async (name: string, at: number) => {
+    const id = known[at % Math.max(1, known.length)] ?? ''
+    if (name === 'start') known.push(await asDemo((sql) => startThread(sql, { endUserId: null, siteId: null })))
+    else if (name === 'message')
+      await asDemo(
+        (sql) => sql`
+        update threads set message_count = message_count + 1, total_tokens = total_tokens + ${at} where id = ${id || null}`,
+      )
+    else if (name === 'delete') await asDemo((sql) => sql`delete from threads where id = ${id || null}`)
+    else if (name === 'undo')
+      await asDemo(async (sql) => {
+        await sql`update threads set status = 'deleted'`
+        throw new Error('undone')
+      }).catch(() => undefined)
+    else {
+      const status = { archive: 'archived', restore: 'regular', hide: 'deleted' }[name]
+      await asDemo((sql) => sql`update threads set status = ${status} where id = ${id || null}`)
+    }
+  }
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(change, fc.nat(500)), { minLength: 20, maxLength: 60 }), async (changes) => {
+      await Promise.all(changes.map(([name, at]) => apply(name, at)))
+      const [counted] = await asDemo(
+        (sql) => sql`
+        select count(*) as total_threads, coalesce(sum(message_count), 0) as total_messages,
+               coalesce(sum(total_tokens), 0) as total_tokens,
+               count(*) filter (where status = 'regular') as active_threads,
+               count(*) filter (where status = 'archived') as archived_threads
+        from threads where status <> 'deleted'`,
+      )
+      expect((await app.request('GET', '/threads/analytics', { token })).body).toEqual(counted)
+    }),
+    { numRuns: 20 },
+  )
+})
+
+test('the rows of a total are added up as they grow', async () => {
+  const app = await useTestService()
+  const [kept] = await app.service.database.asOrg(await app.organization('demo'), async (sql) => {
+    for (let n = 0; n < 2_000; n += 1) await startThread(sql, { endUserId: null, siteId: null })
+    return sql`select sum(items) as items, count(*) < 1500 as is_added_up from list_totals where list = 'threads/regular'`
+  })
+  expect(kept).toEqual({ items: 2000, is_added_up: true })
 })

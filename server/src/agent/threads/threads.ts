@@ -1,12 +1,14 @@
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { type Paged, readWithin, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
+import { readTotals } from '../../kernel/stores/list-totals.ts'
 import { areContentsVisible } from '../settings/settings.ts'
 import type * as contract from './contract.ts'
-import { inTurn, searchThreads } from './search.ts'
+import { inTurn, searchThreads, type ThreadPosition, top } from './search.ts'
 
 type Thread = Output<typeof contract.getThread>
 type ThreadList = Output<typeof contract.listThreads>
@@ -15,17 +17,18 @@ export async function listThreads(
   { database }: Service,
   caller: OrgCaller,
   { search, ...page }: Input<typeof contract.listThreads>,
-): Promise<ThreadList> {
+): Promise<Paged<ThreadList>> {
   const { id } = caller.organization
-  if (search === undefined) return database.asOrg(id, (sql) => selectPage(sql, page))
-  const searching = async (sql: Sql): Promise<ThreadList> => {
+  if (search === undefined) return database.asOrg(id, (sql) => selectLatest(sql, page))
+  const searching = async (sql: Sql): Promise<Paged<ThreadList>> => {
     const withContents = await areContentsVisible(sql)
     const found = await searchThreads(sql, search, { statuses: statusesOf(page), withContents })
-    const ids = found.slice(page.offset, page.offset + page.limit)
-    const threads = await selectThreads(sql, { ...allStatuses, ids, limit: page.limit, offset: 0 })
+    const last = positionOf(page)
+    const left = found.filter((thread) => isBelow(thread, last)).slice(page.offset, page.offset + page.limit + 1)
+    const listed = toList(await selectThreads(sql, idsOf(left)), page.limit, found.length)
     // Without the words, which may be personal data and would stay forever.
     if (withContents) await recordAudit(sql, trailOf(caller), 'thread.contents_searched', id)
-    return { threads, total: found.length }
+    return listed
   }
   return inTurn(id, () => database.asOrg(id, searching))
 }
@@ -34,11 +37,11 @@ export async function listEndUserThreads(
   { database }: Service,
   { organization }: OrgCaller,
   { id, ...page }: Input<typeof contract.listEndUserThreads>,
-): Promise<ThreadList> {
+): Promise<Paged<ThreadList>> {
   return database.asOrg(organization.id, async (sql) => {
     const [endUser] = await sql`select from end_users where id = ${id}`
     if (!endUser) throw notFound('end_user', id)
-    return selectPage(sql, page, id)
+    return selectLatestOf(sql, id, page)
   })
 }
 
@@ -71,16 +74,19 @@ export async function getThreadAnalytics(
   { database }: Service,
   { organization }: OrgCaller,
 ): Promise<Output<typeof contract.getThreadAnalytics>> {
-  const [analytics] = await database.asOrg(
-    organization.id,
-    (sql) => sql<Output<typeof contract.getThreadAnalytics>>`
-      select count(*) as total_threads, coalesce(sum(message_count), 0) as total_messages,
-             coalesce(sum(total_tokens), 0) as total_tokens,
-             count(*) filter (where status = 'regular') as active_threads,
-             count(*) filter (where status = 'archived') as archived_threads
-      from threads where status <> 'deleted'`,
-  )
-  return analytics as Output<typeof contract.getThreadAnalytics>
+  return database.asOrg(organization.id, async (sql) => {
+    const [regular, archived] = await Promise.all([
+      readTotals(sql, ['threads/regular']),
+      readTotals(sql, ['threads/archived']),
+    ])
+    return {
+      total_threads: regular.items + archived.items,
+      total_messages: regular.messages + archived.messages,
+      total_tokens: regular.tokens + archived.tokens,
+      active_threads: regular.items,
+      archived_threads: archived.items,
+    }
+  })
 }
 
 /** Starts a thread with an id that its client chose. Does nothing if it's taken. */
@@ -137,46 +143,81 @@ async function eraseRuns(sql: Sql, threadIds: string[], most: number): Promise<n
   return runs.length
 }
 
-interface Page {
-  status?: Thread['status'] | undefined
-  limit: number
-  offset: number
+type Page = Omit<Input<typeof contract.listThreads>, 'search'>
+
+const statusesOf = ({ status }: Page): Thread['status'][] => (status ? [status] : ['regular', 'archived'])
+
+/** The position that a page begins below. */
+function positionOf({ cursor }: Page): ThreadPosition {
+  if (!cursor) return top
+  const [active_at, id] = cursor
+  return { active_at, id }
 }
 
-const statusesOf = ({ status }: Pick<Page, 'status'>) => (status ? [status] : ['regular', 'archived'])
-const allStatuses = { statuses: ['regular', 'archived', 'deleted'] }
+const isBelow = (thread: ThreadPosition, { active_at, id }: ThreadPosition): boolean =>
+  active_at === top.active_at || thread.active_at < active_at || (thread.active_at === active_at && thread.id < id)
 
-async function selectPage(sql: Sql, { status, ...page }: Page, endUserId: string | null = null): Promise<ThreadList> {
-  const statuses = statusesOf({ status })
-  const [counted, threads] = await Promise.all([
-    sql<{ total: number }>`
-      select count(*) as total from threads
-      where status = any(${statuses}) and (${endUserId}::uuid is null or end_user_id = ${endUserId})`,
-    selectThreads(sql, { statuses, endUserId, ...page }),
+async function selectLatest(sql: Sql, page: Page): Promise<Paged<ThreadList>> {
+  const { limit, offset } = page
+  const last = positionOf(page)
+  const statuses = statusesOf(page)
+  const { items: total } = await readTotals(
+    sql,
+    statuses.map((status) => `threads/${status}` as const),
+  )
+  const found = await readWithin(offset, total, async () => {
+    const latest = await sql<{ id: string }>`
+      select id from unnest(${statuses}::text[]) wanted (status) cross join lateral (
+        select id, coalesce(last_message_at, created_at) as active_at from threads
+        where status = wanted.status and (coalesce(last_message_at, created_at), id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
+        order by active_at desc, id desc limit ${offset + limit + 1}
+      ) latest order by active_at desc, id desc limit ${limit + 1} offset ${offset}`
+    return selectThreads(sql, idsOf(latest))
+  })
+  return toList(found, limit, total)
+}
+
+async function selectLatestOf(sql: Sql, endUserId: string, page: Page): Promise<Paged<ThreadList>> {
+  const { limit, offset } = page
+  const last = positionOf(page)
+  const statuses = statusesOf(page)
+  const [counted] = await sql<{ total: number }>`
+    select count(*) as total from threads where end_user_id = ${endUserId} and status = any(${statuses})`
+  const total = counted?.total ?? 0
+  const found = await readWithin(offset, total, async () => {
+    const latest = await sql<{ id: string }>`
+      select id from threads
+      where end_user_id = ${endUserId} and status = any(${statuses})
+        and (coalesce(last_message_at, created_at), id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
+      order by coalesce(last_message_at, created_at) desc, id desc limit ${limit + 1} offset ${offset}`
+    return selectThreads(sql, idsOf(latest))
+  })
+  return toList(found, limit, total)
+}
+
+const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
+
+function toList(found: readonly Thread[], limit: number, total: number): Paged<ThreadList> {
+  const { rows: threads, next_cursor } = takePage(found, limit, (thread) => [
+    thread.last_message_at ?? thread.created_at,
+    thread.id,
   ])
-  return { threads, total: counted[0]?.total ?? 0 }
+  return { body: { threads, total }, next_cursor }
 }
 
 export async function selectThread(sql: Sql, id: string): Promise<Thread> {
-  const [thread] = await selectThreads(sql, { ids: [id], ...allStatuses, limit: 1, offset: 0 })
+  const [thread] = await selectThreads(sql, [id])
   if (!thread) throw notFound('thread', id)
   return thread
 }
 
-const selectThreads = (
-  sql: Sql,
-  wanted: { statuses: string[]; ids?: string[]; endUserId?: string | null; limit: number; offset: number },
-) => {
-  const { statuses, ids = null, endUserId = null, limit, offset } = wanted
-  return sql<Thread>`
-    select id, end_user_id,
-           (select coalesce(nullif(email, ''), external_id) from end_users u where u.id = end_user_id) as end_user_name,
-           exists (select from end_users u where u.id = end_user_id and preview_user_id is not null) as is_preview,
-           site_id,
-           coalesce(title, case when (select are_contents_visible from agent_settings) then first_words end) as title,
-           status, message_count, total_tokens, last_message_at, created_at, updated_at
-    from threads
-    where status = any(${statuses})
-      and (${ids}::uuid[] is null or id = any(${ids})) and (${endUserId}::uuid is null or end_user_id = ${endUserId})
-    order by coalesce(last_message_at, created_at) desc, id desc limit ${limit} offset ${offset}`
-}
+/** The threads with these ids, latest first. */
+const selectThreads = (sql: Sql, ids: readonly string[]) => sql<Thread>`
+  select id, end_user_id,
+         (select coalesce(nullif(email, ''), external_id) from end_users u where u.id = end_user_id) as end_user_name,
+         exists (select from end_users u where u.id = end_user_id and preview_user_id is not null) as is_preview,
+         site_id,
+         coalesce(title, case when (select are_contents_visible from agent_settings) then first_words end) as title,
+         status, message_count, total_tokens, last_message_at, created_at, updated_at
+  from threads where id = any(${ids})
+  order by coalesce(last_message_at, created_at) desc, id desc`

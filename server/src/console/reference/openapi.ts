@@ -78,6 +78,7 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
     responses: {
       200: {
         description: 'The request succeeded.',
+        ...(hasCursor(operation) && { headers: { 'Next-Cursor': nextCursor } }),
         content: describeContent(operation, json(schema(operation.response, 'output'), example.response)),
       },
       ...describeErrors(errorsOf(operation)),
@@ -87,6 +88,13 @@ function describeOperation(operation: Operation, schemas: Record<string, unknown
       },
     },
   }
+}
+
+const hasCursor = ({ query, body }: Operation): boolean => 'cursor' in { ...query?.shape, ...body?.shape }
+
+const nextCursor = {
+  description: 'The `cursor` of the next page. Missing on the last page.',
+  schema: { type: 'string' },
 }
 
 const accessText: Record<Access, string> = {

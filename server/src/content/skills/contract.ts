@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
 import { Id, Page, Timestamp } from '../../kernel/foundation/shapes.ts'
 import { isId } from '../../kernel/lib/ids.ts'
@@ -156,6 +157,7 @@ export const listSkills = operation({
   body: z.strictObject({
     limit: Page.shape.limit.unwrap().default(100).describe('Maximum number of skills to return'),
     offset: Page.shape.offset.describe('Number of skills to skip from the start of the list'),
+    cursor: cursorAt(order.number, order.text),
     query: z
       .string()
       .max(200)
@@ -163,6 +165,7 @@ export const listSkills = operation({
       .describe('Return only skills whose name or description contains this text, ignoring case'),
   }),
   response: z.array(SkillSummary),
+  pages: true,
   errors: [],
   example: {
     request: { limit: 100, offset: 0, query: 'refund' },
@@ -308,11 +311,12 @@ export const listSkillVersions = operation({
   summary: 'List the versions of a skill',
   description: 'Returns all versions, newest first, without their text.',
   params: Id,
-  query: Page,
+  query: Page.extend({ cursor: cursorAt(order.number) }),
   response: z.strictObject({
     versions: z.array(SkillVersion).describe('Versions on this page of the list'),
     total: z.int().describe('Total number of versions'),
   }),
+  pages: true,
   errors: ['RESOURCE_NOT_FOUND'],
   example: {
     response: {

@@ -1,4 +1,5 @@
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { accessDenied, duplicate, failure, notFound } from '../../kernel/lib/errors.ts'
@@ -16,14 +17,19 @@ type SavedSkill = Output<typeof contract.createSkill>
 type SkillSummary = Output<typeof contract.listSkills>[number]
 type SkillVersion = Output<typeof contract.getSkillVersion>
 
+/** Built-in skills come first in the list. */
+const ranks = { builtIn: 0, own: 1 }
+const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : 1)
+const listedBuiltIns = [...builtInSkills.values()].sort(byName)
+
 export async function listSkills(
   { database }: Service,
   { organization }: OrgCaller,
-  { limit, offset, query }: Input<typeof contract.listSkills>,
-): Promise<Output<typeof contract.listSkills>> {
+  { limit, offset, cursor: [rank, after] = [ranks.builtIn, ''], query }: Input<typeof contract.listSkills>,
+): Promise<Paged<SkillSummary[]>> {
   const wanted = foldCase(query)
-  const builtIn = [...builtInSkills.values()]
-    .filter((skill) => searchTextOf(skill).includes(wanted))
+  const builtIn = listedBuiltIns
+    .filter((skill) => rank === ranks.builtIn && skill.name > after && searchTextOf(skill).includes(wanted))
     .map(({ id, name, description }): SkillSummary => ({ id, name, description }))
   const shown = builtIn.slice(offset, offset + limit)
   const own = await database.asOrg(
@@ -35,14 +41,20 @@ export async function listSkills(
       left join github_repositories r
         on r.organization_id = s.organization_id and r.repository_id = s.source_repository_id
       where s.archived_at is null and strpos(s.search_text, ${wanted}) > 0
+        and s.name collate "C" > ${rank === ranks.own ? after : ''}
       order by s.name collate "C"
-      limit ${limit - shown.length} offset ${Math.max(0, offset - builtIn.length)}`,
+      limit ${limit + 1 - shown.length} offset ${Math.max(0, offset - builtIn.length)}`,
   )
   const listed = own.map(({ id, name, description, ...stored }): SkillSummary => {
     const source = toSource(stored)
     return { id, name, description, ...(source && { source }) }
   })
-  return [...shown, ...listed]
+  const { rows: body, next_cursor } = takePage(
+    [...builtIn.slice(offset, offset + limit + 1), ...listed],
+    limit,
+    (skill) => [builtInSkills.has(skill.id) ? ranks.builtIn : ranks.own, skill.name],
+  )
+  return { body, next_cursor }
 }
 
 export async function getSkill(
@@ -116,14 +128,15 @@ export async function archiveSkill(
 export async function listSkillVersions(
   { database }: Service,
   { organization }: OrgCaller,
-  { id, limit, offset }: Input<typeof contract.listSkillVersions>,
-): Promise<Output<typeof contract.listSkillVersions>> {
+  { id, limit, offset, cursor: [before] = [Number.MAX_SAFE_INTEGER] }: Input<typeof contract.listSkillVersions>,
+): Promise<Paged<Output<typeof contract.listSkillVersions>>> {
   return database.asOrg(organization.id, async (sql) => {
     const total = await selectVersionNumber(sql, id)
-    const versions = await sql<Omit<SkillVersion, 'content' | 'domains'>>`
+    const found = await sql<Omit<SkillVersion, 'content' | 'domains'>>`
       select version, created_by, created_at from organization_skill_versions
-      where skill_id = ${id} order by version desc limit ${limit} offset ${offset}`
-    return { versions, total }
+      where skill_id = ${id} and version < ${before}::bigint order by version desc limit ${limit + 1} offset ${offset}`
+    const { rows: versions, next_cursor } = takePage(found, limit, ({ version }) => [version])
+    return { body: { versions, total }, next_cursor }
   })
 }
 

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { ErrorCode, ErrorVariant, Failure } from '../lib/errors.ts'
 import type { Access, AccessRule, CallerOf } from './caller.ts'
+import type { Paged } from './cursors.ts'
 
 type Shape = z.ZodObject
 
@@ -30,7 +31,12 @@ export interface Operation<
   /** Whether every call creates something. If so, the operation supports `Idempotency-Key`. */
   creates?: boolean
   response: Response
-  /** The list in the response that `?format=` returns as CSV or JSON Lines, with `next_cursor` in a header. */
+  /**
+   * Whether the cursor of the next page is only in the `Next-Cursor` header. If so, the handler returns it beside the
+   * body. A `next_cursor` in the body is sent in the header too.
+   */
+  pages?: boolean
+  /** The list in the response that `?format=` returns as CSV or JSON Lines. */
   rows?: string
   /**
    * Whether the response is JSON Lines. If so, `response` is the shape of a line, and the handler returns pages of
@@ -85,7 +91,9 @@ type Handler<Needs, O extends Operation> = (
     ? AsyncIterable<Output<O>[]>
     : O extends { documents: readonly string[] }
       ? TextDocument
-      : Output<O>
+      : O extends { pages: true }
+        ? Paged<Output<O>>
+        : Output<O>
 >
 
 /** `Needs` is the part of the server that the handler uses. */

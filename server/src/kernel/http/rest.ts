@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { AccessControl, Caller } from '../foundation/caller.ts'
+import type { Paged } from '../foundation/cursors.ts'
 import { check } from '../foundation/input.ts'
 import {
   defaultBodyLimit,
@@ -91,8 +92,10 @@ export function createRest<Needs extends Service>(
         const value = await handler(service, caller as never, input, exchange)
         if (operation.lines) return await sendLines(value as AsyncIterable<unknown[]>, response, headers)
         if (operation.documents) return await sendDocument(value as TextDocument, response, headers)
+        const { next_cursor = null } = value as Partial<Paged<unknown>>
+        if (next_cursor !== null) headers['next-cursor'] = next_cursor
         if (operation.rows && sendRows(operation, input, value, response, headers)) return
-        sendJson(response, 200, headers, JSON.stringify(value))
+        sendJson(response, 200, headers, JSON.stringify(operation.pages ? (value as Paged<unknown>).body : value))
         return
       }
       const attempt = { operation, caller: caller as Caller, key: String(key), input }

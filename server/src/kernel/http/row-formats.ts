@@ -48,12 +48,11 @@ export function sendRows(
 ): boolean {
   const chosen = formats[format]
   if (!rows || !chosen) return false
-  const page = value as Record<string, Row[]> & { next_cursor: string | null }
+  const page = value as Record<string, Row[]>
   const list = (shape as z.ZodObject).shape[rows] as z.ZodArray<z.ZodObject>
   const body = Buffer.from(chosen.write(page[rows] as Row[], Object.keys(list.element.shape)))
   response.writeHead(200, {
     ...headers,
-    ...(page.next_cursor !== null && { 'next-cursor': page.next_cursor }),
     'content-type': chosen.contentType,
     'cache-control': 'no-store',
     'content-length': body.length,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
 import { Id, Page, Timestamp } from '../../kernel/foundation/shapes.ts'
 
@@ -35,6 +36,7 @@ export const listRefusals = operation({
   description:
     'Look here if a widget, a directory or a connector doesn’t work: each entry names the check that failed, what was expected and what was sent. Inlay keeps the last 200 distinct refusals; a repeated refusal increases its `count`. New refusals appear within a few seconds. Requests with an unknown key aren’t included, because they don’t belong to an organization.',
   query: Page.extend({
+    cursor: cursorAt(order.time, order.id),
     surface: Surface.optional().describe('Only refusals of this kind'),
     directory_id: Id.shape.id.optional().describe('Only refusals of this directory’s requests'),
   }),
@@ -42,6 +44,7 @@ export const listRefusals = operation({
     refusals: z.array(Refusal).describe('Refusals on this page of the list'),
     total: z.int().describe('Total number of refusals'),
   }),
+  pages: true,
   errors: [],
   example: {
     response: {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import type { OrgCaller } from '../../kernel/foundation/caller.ts'
+import { type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { newId } from '../../kernel/lib/ids.ts'
@@ -52,11 +53,15 @@ export function recordRefusal({ activity, metrics }: RefusalLog, organizationId:
 
 type Refusals = Output<typeof contract.listRefusals>
 
+/** Above the latest refusal. */
+const top = ['infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff'] as const
+
 export async function listRefusals(
   { database, activity }: Service,
   { organization }: OrgCaller,
-  { limit, offset, surface, directory_id }: Input<typeof contract.listRefusals>,
-): Promise<Refusals> {
+  { limit, offset, cursor = top, surface, directory_id }: Input<typeof contract.listRefusals>,
+): Promise<Paged<Refusals>> {
+  const [at, id] = cursor
   // The caller is usually looking for a refusal that has just happened.
   await activity.flush()
   return database.asOrg(organization.id, async (sql) => {
@@ -64,13 +69,15 @@ export async function listRefusals(
       select count(*) as total from refusals
       where surface = coalesce(${surface ?? null}, surface)
         and (${directory_id ?? null}::uuid is null or directory_id = ${directory_id ?? null})`
-    const refusals = await sql<Refusals['refusals'][number]>`
+    const found = await sql<Refusals['refusals'][number]>`
       select id, surface, step, code, message, expected, seen, origin, publishable_key_id, directory_id,
         (select name from directories where directories.id = directory_id) as directory_name, count, first_at, last_at
       from refusals
       where surface = coalesce(${surface ?? null}, surface)
         and (${directory_id ?? null}::uuid is null or directory_id = ${directory_id ?? null})
-      order by last_at desc, id desc limit ${limit} offset ${offset}`
-    return { refusals, total: row?.total ?? 0 }
+        and (last_at, id) < (${at}::timestamptz, ${id}::uuid)
+      order by last_at desc, id desc limit ${limit + 1} offset ${offset}`
+    const { rows: refusals, next_cursor } = takePage(found, limit, ({ last_at, id }) => [last_at, id])
+    return { body: { refusals, total: row?.total ?? 0 }, next_cursor }
   })
 }

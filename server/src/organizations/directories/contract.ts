@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { usersDecideAccess } from '../../kernel/foundation/caller.ts'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
 import { Id, name, Page, Role, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
 import { isId } from '../../kernel/lib/ids.ts'
@@ -254,11 +255,12 @@ export const listDirectoryUsers = operation({
   summary: 'List the users in a directory',
   description: 'Returns the users in the order in which your directory first sent them.',
   params: Id,
-  query: Page,
+  query: Page.extend({ cursor: cursorAt(order.id) }),
   response: z.strictObject({
     users: z.array(DirectoryUser).describe('Users on this page of the list'),
     total: z.int().describe('Number of users in the directory'),
   }),
+  pages: true,
   errors: ['RESOURCE_NOT_FOUND'],
   example: {
     response: {
@@ -300,11 +302,12 @@ export const listDirectoryGroups = operation({
   summary: 'List the groups in a directory',
   description: 'Returns the groups in the order in which your directory first sent them.',
   params: Id,
-  query: Page,
+  query: Page.extend({ cursor: cursorAt(order.id) }),
   response: z.strictObject({
     groups: z.array(DirectoryGroup).describe('Groups on this page of the list'),
     total: z.int().describe('Number of groups in the directory'),
   }),
+  pages: true,
   errors: ['RESOURCE_NOT_FOUND'],
   example: { response: { groups: [exampleDirectoryGroup], total: 1 } },
 })

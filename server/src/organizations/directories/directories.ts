@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { duplicate, notFound } from '../../kernel/lib/errors.ts'
@@ -145,37 +146,43 @@ async function addToken(sql: Sql, directoryId: string): Promise<string> {
   return token
 }
 
+/** Before the first user or group. */
+const firstId = '00000000-0000-0000-0000-000000000000'
+
 export async function listDirectoryUsers(
   { database, config }: Service,
   { organization }: OrgCaller,
-  { id, limit, offset }: Input<typeof contract.listDirectoryUsers>,
-): Promise<Users> {
+  { id, limit, offset, cursor: [after] = [firstId] }: Input<typeof contract.listDirectoryUsers>,
+): Promise<Paged<Users>> {
   return database.asOrg(organization.id, async (sql) => {
     const { user_count } = await selectDirectory(sql, config, id)
-    const users = await sql<Users['users'][number]>`
+    const found = await sql<Users['users'][number]>`
       with page as materialized (
         select id, external_id, user_name, email, name, active, created_at, updated_at
-        from directory_users where directory_id = ${id} order by id limit ${limit} offset ${offset}
+        from directory_users where directory_id = ${id} and id > ${after} order by id limit ${limit + 1} offset ${offset}
       )
       select page.*, m.role, i.id is not null as is_invited from page
       left join members m on m.directory_user_id = page.id and m.deactivated_at is null
       left join invitations i on i.directory_user_id = page.id order by page.id`
-    return { users, total: user_count }
+    const { rows: users, next_cursor } = takePage(found, limit, (user) => [user.id])
+    return { body: { users, total: user_count }, next_cursor }
   })
 }
 
 export async function listDirectoryGroups(
   { database, config }: Service,
   { organization }: OrgCaller,
-  { id, limit, offset }: Input<typeof contract.listDirectoryGroups>,
-): Promise<Groups> {
+  { id, limit, offset, cursor: [after] = [firstId] }: Input<typeof contract.listDirectoryGroups>,
+): Promise<Paged<Groups>> {
   return database.asOrg(organization.id, async (sql) => {
     const { group_count } = await selectDirectory(sql, config, id)
-    const groups = await sql<Groups['groups'][number]>`
+    const found = await sql<Groups['groups'][number]>`
       select id, external_id, display_name, role, created_at, updated_at,
              (select count(*) from directory_group_members gm where gm.group_id = g.id) as member_count
-      from directory_groups g where directory_id = ${id} order by id limit ${limit} offset ${offset}`
-    return { groups, total: group_count }
+      from directory_groups g where directory_id = ${id} and id > ${after}
+      order by id limit ${limit + 1} offset ${offset}`
+    const { rows: groups, next_cursor } = takePage(found, limit, (group) => [group.id])
+    return { body: { groups, total: group_count }, next_cursor }
   })
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
 import { Id, Page, Timestamp } from '../../kernel/foundation/shapes.ts'
 
@@ -126,11 +127,12 @@ export const listSiteUsage = operation({
   path: '/usage/sites',
   summary: 'List usage per site',
   description: 'Returns totals per site for a range of UTC days, sites with the most tokens first.',
-  query: Page.extend(range),
+  query: Page.extend({ cursor: cursorAt(order.number, order.id), ...range }),
   response: z.strictObject({
     sites: z.array(SiteUsage).describe('Totals per site'),
     total: z.int().describe('Number of sites with usage in the range'),
   }),
+  pages: true,
   errors: [],
   example: {
     response: {
@@ -149,11 +151,12 @@ export const listEndUserUsage = operation({
   summary: 'List usage per end user',
   description:
     'Returns totals per end user for a range of UTC days, end users with the most tokens first. Usage by anonymous visitors and erased end users counts only toward the organization’s totals.',
-  query: Page.extend(range),
+  query: Page.extend({ cursor: cursorAt(order.number, order.id), ...range }),
   response: z.strictObject({
     users: z.array(EndUserUsage).describe('Totals per end user'),
     total: z.int().describe('Number of end users with usage in the range'),
   }),
+  pages: true,
   errors: [],
   example: {
     response: {
@@ -177,11 +180,12 @@ export const listModelUsage = operation({
   path: '/usage/models',
   summary: 'List usage per model',
   description: 'Returns totals per model for a range of UTC days, models with the most tokens first.',
-  query: Page.extend(range),
+  query: Page.extend({ cursor: cursorAt(order.number, order.text), ...range }),
   response: z.strictObject({
     models: z.array(ModelUsage).describe('Totals per model'),
     total: z.int().describe('Number of models with usage in the range'),
   }),
+  pages: true,
   errors: [],
   example: { response: { models: [{ ...exampleUsageTotals, model: 'gpt-5-mini' }], total: 1 } },
 })
@@ -209,11 +213,12 @@ export const listEndUserHistory = operation({
   description:
     'Returns one entry for each model response, newest first. The response is a 404 if the end user doesn’t exist or has been erased.',
   params: EndUserId,
-  query: Page,
+  query: Page.extend({ cursor: cursorAt(order.time, order.id) }),
   response: z.strictObject({
     events: z.array(UsageEvent).describe('Usage events on this page of the list'),
     total: z.int().describe('Total number of usage events of the end user'),
   }),
+  pages: true,
   errors: ['RESOURCE_NOT_FOUND'],
   example: {
     response: {

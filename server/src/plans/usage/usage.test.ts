@@ -375,7 +375,7 @@ describe('usage per end user', () => {
           recorded.push(...events.flat())
           const [start_date = '', end_date = ''] = days.map((day) => day.toISOString().slice(0, 10)).sort()
           const range = { start_date, end_date, limit: 100, offset: 0 }
-          const { users, total } = await usage.listEndUserUsage(app.service, caller, range)
+          const { users, total } = (await usage.listEndUserUsage(app.service, caller, range)).body
           const expected = recount(start_date, end_date)
           expect(users.map(({ end_user_id, total_tokens }) => [end_user_id, total_tokens])).toEqual(expected)
           expect(total).toBe(expected.length)

@@ -1,4 +1,5 @@
 import type { OrgCaller } from '../../kernel/foundation/caller.ts'
+import { type Paged, readWithin, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { invalid, notFound } from '../../kernel/lib/errors.ts'
@@ -36,11 +37,15 @@ export async function getUsageStats(
   }
 }
 
+/** Above the first entry of a ranking. */
+const mostTokens = Number.POSITIVE_INFINITY
+const top = [mostTokens, noSite] as const
+
 export async function listSiteUsage(
   { database, clock }: Reading,
   { organization }: OrgCaller,
-  { limit, offset, ...input }: Input<typeof contract.listSiteUsage>,
-): Promise<Output<typeof contract.listSiteUsage>> {
+  { limit, offset, cursor: [tokens, after] = top, ...input }: Input<typeof contract.listSiteUsage>,
+): Promise<Paged<Output<typeof contract.listSiteUsage>>> {
   const { start, end } = rangeOf(input, clock())
   const [answer] = await database.asOrg(
     organization.id,
@@ -54,18 +59,24 @@ export async function listSiteUsage(
         select nullif(used.site_id, ${noSite}) as site_id, sites.origin, total_requests, total_prompt_tokens,
                total_completion_tokens, total_tokens, total_cost_micro_usd
         from used left join sites on sites.id = used.site_id
-        order by total_tokens desc, used.site_id limit ${limit} offset ${offset}
+        where (-total_tokens, used.site_id) > (-${tokens}::numeric, ${after}::uuid)
+        order by total_tokens desc, used.site_id limit ${limit + 1} offset ${offset}
       )
       select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as sites`,
   )
-  return answer as Output<typeof contract.listSiteUsage>
+  const { sites: found, total } = answer as Output<typeof contract.listSiteUsage>
+  const { rows: sites, next_cursor } = takePage(found, limit, ({ total_tokens, site_id }) => [
+    total_tokens,
+    site_id ?? noSite,
+  ])
+  return { body: { sites, total }, next_cursor }
 }
 
 export async function listEndUserUsage(
   { database, clock }: Reading,
   { organization }: OrgCaller,
-  { limit, offset, ...input }: Input<typeof contract.listEndUserUsage>,
-): Promise<Output<typeof contract.listEndUserUsage>> {
+  { limit, offset, cursor: [tokens, after] = top, ...input }: Input<typeof contract.listEndUserUsage>,
+): Promise<Paged<Output<typeof contract.listEndUserUsage>>> {
   const range = rangeOf(input, clock())
   const spans = wholeSpans(range)
   const [answer] = await database.asOrg(
@@ -83,20 +94,28 @@ export async function listEndUserUsage(
       ), page as (
         select end_user_id, external_id, email, preview_user_id is not null as is_preview, total_requests, total_prompt_tokens,
                total_completion_tokens, total_tokens, total_cost_micro_usd
-        from (select * from used order by total_tokens desc, end_user_id limit ${limit} offset ${offset}) top
+        from (
+          select * from used where (-total_tokens, end_user_id) > (-${tokens}::numeric, ${after}::uuid)
+          order by total_tokens desc, end_user_id limit ${limit + 1} offset ${offset}
+        ) ranked
         join end_users on end_users.id = end_user_id
         order by total_tokens desc, end_user_id
       )
       select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as users`,
   )
-  return answer as Output<typeof contract.listEndUserUsage>
+  const { users: found, total } = answer as Output<typeof contract.listEndUserUsage>
+  const { rows: users, next_cursor } = takePage(found, limit, ({ total_tokens, end_user_id }) => [
+    total_tokens,
+    end_user_id,
+  ])
+  return { body: { users, total }, next_cursor }
 }
 
 export async function listModelUsage(
   { database, clock }: Reading,
   { organization }: OrgCaller,
-  { limit, offset, ...input }: Input<typeof contract.listModelUsage>,
-): Promise<Output<typeof contract.listModelUsage>> {
+  { limit, offset, cursor: [tokens, after] = [mostTokens, ''], ...input }: Input<typeof contract.listModelUsage>,
+): Promise<Paged<Output<typeof contract.listModelUsage>>> {
   const { start, end } = rangeOf(input, clock())
   const [answer] = await database.asOrg(
     organization.id,
@@ -107,11 +126,14 @@ export async function listModelUsage(
                sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
         from usage_model_days where day between ${start} and ${end} group by model
       ), page as (
-        select * from used order by total_tokens desc, model limit ${limit} offset ${offset}
+        select * from used where (-total_tokens, model) > (-${tokens}::numeric, ${after}::text)
+        order by total_tokens desc, model limit ${limit + 1} offset ${offset}
       )
       select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as models`,
   )
-  return answer as Output<typeof contract.listModelUsage>
+  const { models: found, total } = answer as Output<typeof contract.listModelUsage>
+  const { rows: models, next_cursor } = takePage(found, limit, ({ total_tokens, model }) => [total_tokens, model])
+  return { body: { models, total }, next_cursor }
 }
 
 export async function getEndUserStats(
@@ -127,14 +149,17 @@ export async function getEndUserStats(
 export async function listEndUserHistory(
   { database }: Reading,
   { organization }: OrgCaller,
-  { end_user_id, limit, offset }: Input<typeof contract.listEndUserHistory>,
-): Promise<Output<typeof contract.listEndUserHistory>> {
+  { end_user_id, limit, offset, cursor = latest }: Input<typeof contract.listEndUserHistory>,
+): Promise<Paged<Output<typeof contract.listEndUserHistory>>> {
   return database.asOrg(organization.id, async (sql) => {
     const [totals] = await selectEndUserTotals(sql, end_user_id)
     if (!totals) throw notFound('end_user', end_user_id)
     const total = totals.total_requests
-    // Skips the query for an offset past the end, which would scan all of the end user's events.
-    return { events: offset < total ? await selectEvents(sql, end_user_id, limit, offset) : [], total }
+    const found = await readWithin(offset, total, () =>
+      selectEvents(sql, end_user_id, { limit: limit + 1, offset, cursor }),
+    )
+    const { rows: events, next_cursor } = takePage(found, limit, ({ created_at, id }) => [created_at, id])
+    return { body: { events, total }, next_cursor }
   })
 }
 
@@ -248,12 +273,21 @@ async function anonymiseEvents(sql: Sql, endUserId: string, most: number): Promi
   return row?.changed ?? 0
 }
 
-const selectEvents = (sql: Sql, endUserId: string, limit: number, offset: number) => sql<
+/** After the latest event. */
+const latest = ['infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff'] as const
+
+interface EventPage {
+  limit: number
+  offset: number
+  cursor: readonly [string, string]
+}
+
+const selectEvents = (sql: Sql, endUserId: string, { limit, offset, cursor: [at, id] }: EventPage) => sql<
   Output<typeof contract.listEndUserHistory>['events'][number]
 >`
   select id, end_user_id, site_id, prompt_tokens, completion_tokens, prompt_tokens + completion_tokens as total_tokens,
          is_estimated, cost_micro_usd, model, finish_reason, created_at
-  from usage_events where end_user_id = ${endUserId}
+  from usage_events where end_user_id = ${endUserId} and (created_at, id) < (${at}::timestamptz, ${id}::uuid)
   order by created_at desc, id desc limit ${limit} offset ${offset}`
 
 const selectEndUserTotals = (sql: Sql, endUserId: string) => sql<Totals>`

@@ -86,7 +86,7 @@ async function listPage(service: Service, caller: Caller, { cursor }: Params, li
   const offset = readCursor(cursor)
   const wanted = { limit: limit + 1, offset, query: '' }
   const found: Summary[] = caller.organization
-    ? await skills.listSkills(service, caller as OrgCaller, wanted)
+    ? (await skills.listSkills(service, caller as OrgCaller, wanted)).body
     : [...builtInSkills.values()].slice(offset)
   const hasMore = found.length > limit
   return { page: found.slice(0, limit), ...(hasMore && { nextCursor: String(offset + limit) }) }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { usersDecideTrust } from '../../kernel/foundation/caller.ts'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
 import { Id, Page, Timestamp } from '../../kernel/foundation/shapes.ts'
 
@@ -47,6 +48,7 @@ export const listEndUsers = operation({
   description:
     'End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text.',
   query: Page.extend({
+    cursor: cursorAt(order.time, order.id),
     search: z
       .string()
       .trim()
@@ -61,6 +63,7 @@ export const listEndUsers = operation({
     users: z.array(EndUser).describe('The end users of this page of the list'),
     total: z.int().describe('Number of end users in the organization, or that match the search'),
   }),
+  pages: true,
   errors: ['RESOURCE_NOT_FOUND'],
   example: { response: { users: [exampleEndUser], total: 1 } },
 })

@@ -1,40 +1,61 @@
 import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import type { OrgCaller } from '../../kernel/foundation/caller.ts'
+import { type Paged, readWithin, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
 import { canonicalEmail } from '../../kernel/net/email-addresses.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
+import { readTotals } from '../../kernel/stores/list-totals.ts'
 import type * as contract from './contract.ts'
 
 type EndUser = Output<typeof contract.getEndUser>
+type EndUserList = Output<typeof contract.listEndUsers>
 
 export async function listEndUsers(
   { database }: Service,
   { organization }: OrgCaller,
-  { limit, offset, search }: Input<typeof contract.listEndUsers>,
-): Promise<Output<typeof contract.listEndUsers>> {
-  return database.asOrg(organization.id, async (sql) => {
-    if (search !== undefined) return searchEndUsers(sql, search, limit, offset)
-    const [row] = await sql<{ total: number }>`select count(*) as total from end_users where merged_into is null`
-    const users = await sql<EndUser>`
+  { limit, offset, cursor = beginning, search }: Input<typeof contract.listEndUsers>,
+): Promise<Paged<EndUserList>> {
+  const page = { limit: limit + 1, offset, after: cursor }
+  const { users, total } = await database.asOrg(organization.id, (sql) =>
+    search === undefined ? selectPage(sql, page) : searchEndUsers(sql, search, page),
+  )
+  const { rows, next_cursor } = takePage(users, limit, ({ created_at, id }) => [created_at, id])
+  return { body: { users: rows, total }, next_cursor }
+}
+
+interface Page {
+  limit: number
+  offset: number
+  after: readonly [string, string]
+}
+
+/** Before the first end user. */
+const beginning = ['-infinity', '00000000-0000-0000-0000-000000000000'] as const
+
+async function selectPage(sql: Sql, { limit, offset, after: [at, id] }: Page): Promise<EndUserList> {
+  const { items: total } = await readTotals(sql, ['end_users'])
+  const users = await readWithin(
+    offset,
+    total,
+    () => sql<EndUser>`
       select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
              last_activity_at, created_at, updated_at
-      from end_users where merged_into is null order by created_at, id limit ${limit} offset ${offset}`
-    return { users, total: row?.total ?? 0 }
-  })
+      from end_users where merged_into is null and (created_at, id) > (${at}::timestamptz, ${id}::uuid)
+      order by created_at, id limit ${limit} offset ${offset}`,
+  )
+  return { users, total }
 }
 
 /** Sorts after every other character in the order of bytes. */
 const lastCharacter = '\u{10ffff}'
 
-/** Compares instead of matching patterns: row-level security keeps PostgreSQL from using an index for those. */
-async function searchEndUsers(
-  sql: Sql,
-  search: string,
-  limit: number,
-  offset: number,
-): Promise<Output<typeof contract.listEndUsers>> {
+/**
+ * Compares instead of matching patterns: row-level security keeps PostgreSQL from using an index for those. Reads all
+ * matches to count and sort them.
+ */
+async function searchEndUsers(sql: Sql, search: string, { limit, offset, after }: Page): Promise<EndUserList> {
   const email = canonicalEmail(search)
   const [found] = await sql<{ total: number; ids: string[] }>`
     with found as materialized (
@@ -44,7 +65,8 @@ async function searchEndUsers(
         and merged_into is null
     )
     select (select count(*) from found) as total,
-           array(select id from found order by created_at, id limit ${limit} offset ${offset}) as ids`
+           array(select id from found where (created_at, id) > (${after[0]}::timestamptz, ${after[1]}::uuid)
+                 order by created_at, id limit ${limit} offset ${offset}) as ids`
   const users = await sql<EndUser>`
     select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
              last_activity_at, created_at, updated_at

@@ -25,12 +25,13 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-test('a list of any length can be searched and scrolled to its end', async () => {
+test('a list of any length can be searched, and loads as far as it is scrolled', async () => {
   const page = await openDashboard(app, '/o/other/end-users', { user: 'admin@other.test' })
   await page.getByText('20,000 in total').waitFor()
   const rows = page.getByRole('table', { name: 'End users' }).getByRole('row')
   await rows.filter({ hasText: 'user-1@example.com' }).press('End')
-  await rows.filter({ hasText: 'user-20000@example.com' }).waitFor()
+  await rows.filter({ hasText: 'user-101@example.com' }).press('End')
+  await rows.filter({ hasText: 'user-201@example.com' }).waitFor()
   expect(await rows.count(), 'only the visible rows are rendered').toBeLessThan(100)
 
   await page.getByLabel('Email or ID begins with').fill('crm|1999')
