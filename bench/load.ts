@@ -32,6 +32,7 @@ export const { values: options } = parseArgs({
     messages: { type: 'string', default: '5000' },
     sites: { type: 'string', default: '50' },
     users: { type: 'string', default: '100000' },
+    scale: { type: 'string', default: '1' },
     only: { type: 'string', default: '' },
     profile: { type: 'string' },
     checkout: { type: 'string' },

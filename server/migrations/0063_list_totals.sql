@@ -10,8 +10,9 @@ create table list_totals (
   primary key (organization_id, list, id)
 );
 
+-- With the rights of the owner, because nodes of the version before fire the triggers until the service has its own.
 create function add_to_list_total(organization uuid, changed text, items bigint, messages bigint, tokens bigint)
-returns void language plpgsql as $$
+returns void language plpgsql security definer set search_path from current as $$
 begin
   if items = 0 and messages = 0 and tokens = 0 then return; end if;
   -- The organization is already gone when its deletion deletes its rows.
@@ -102,25 +103,3 @@ create trigger count_gone after delete on end_users
   referencing old table as gone for each statement execute function count_gone_end_users();
 create trigger count_changed after update of merged_into on end_users
   for each row execute function count_changed_end_user();
-
-do $$
-declare
-  organization uuid;
-begin
-  for organization in select id from organizations loop
-    -- Row-level security is forced on the owner too, unless that is a superuser: statements name the organization as well.
-    perform set_config('inlay.organization_id', organization::text, true);
-    insert into list_totals (organization_id, list, items, messages, tokens)
-    select organization, 'threads/' || status, count(*), sum(message_count), sum(total_tokens)
-    from threads where organization_id = organization group by status;
-    insert into list_totals (organization_id, list, items)
-    select organization, 'end_users', count(*)
-    from end_users where organization_id = organization and merged_into is null having count(*) > 0;
-  end loop;
-  perform set_config('inlay.organization_id', '', true);
-end
-$$;
-
--- Threads are listed by status, latest first. A list of several statuses merges the beginnings of theirs.
-create index threads_of_status on threads (organization_id, status, coalesce(last_message_at, created_at), id);
-drop index threads_activity;

@@ -54,7 +54,7 @@ const byPath = (a: Operation, b: Operation): number =>
   a.path === b.path ? methods.indexOf(a.method) - methods.indexOf(b.method) : a.path < b.path ? -1 : 1
 
 const introduction =
-  'Administer organizations and the agents that they embed in their web applications. Requests and responses are JSON. Success is always status 200, and every error has the same envelope. IDs are UUIDs, and times are UTC in the form `2026-11-15T09:30:00.000Z`.'
+  'Administer organizations and the agents that they embed in their web applications. Requests and responses are JSON. Success is always status 200, and every error has the same envelope. IDs are UUIDs, and times are UTC in the form `2026-11-15T09:30:00.000Z`. If a list has another page, its cursor is in the `Next-Cursor` header: send it as `cursor` to get that page.'
 
 function describeOperation(operation: Operation, schemas: Record<string, unknown>) {
   const { access, body, example } = operation
