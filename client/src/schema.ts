@@ -11662,6 +11662,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "limit": 100,
+                 *       "offset": 0,
                  *       "query": "refund"
                  *     }
                  */

@@ -10,9 +10,23 @@ create table list_totals (
   primary key (organization_id, list, id)
 );
 
--- With the rights of the owner, because nodes of the version before fire the triggers until the service has its own.
+-- Requests of nodes of the version before write it as soon as the triggers are there, so it can't wait for
+-- stores/postgres/walls.ts. A new database has no service yet.
+alter table list_totals enable row level security, force row level security;
+create policy tenant on list_totals
+  using (organization_id = (select current_organization())) with check (organization_id = (select current_organization()));
+do $$
+declare
+  service name;
+begin
+  for service in select rolname from pg_roles where rolname = current_database() || '_service' loop
+    execute format('grant select, insert, update, delete on list_totals to %I', service);
+  end loop;
+end
+$$;
+
 create function add_to_list_total(organization uuid, changed text, items bigint, messages bigint, tokens bigint)
-returns void language plpgsql security definer set search_path from current as $$
+returns void language plpgsql as $$
 begin
   if items = 0 and messages = 0 and tokens = 0 then return; end if;
   -- The organization is already gone when its deletion deletes its rows.

@@ -8,8 +8,8 @@ begin
     -- Row-level security is forced on the owner too, unless that is a superuser: statements name the organization as well.
     perform set_config('inlay.organization_id', organization::text, true);
     insert into list_totals (organization_id, list, items, messages, tokens)
-    select organization, list, items - coalesce(counted.items, 0), messages - coalesce(counted.messages, 0),
-           tokens - coalesce(counted.tokens, 0)
+    select organization, list, coalesce(found.items, 0) - coalesce(counted.items, 0),
+           coalesce(found.messages, 0) - coalesce(counted.messages, 0), coalesce(found.tokens, 0) - coalesce(counted.tokens, 0)
     from (
       select 'threads/' || status as list, count(*) as items, sum(message_count)::bigint as messages,
              sum(total_tokens)::bigint as tokens
@@ -17,7 +17,7 @@ begin
       union all
       select 'end_users', count(*), 0, 0 from end_users where organization_id = organization and merged_into is null
     ) found
-    left join (
+    full join (
       select list, sum(items)::bigint as items, sum(messages)::bigint as messages, sum(tokens)::bigint as tokens
       from list_totals where organization_id = organization group by list
     ) counted using (list);

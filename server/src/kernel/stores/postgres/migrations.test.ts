@@ -251,6 +251,45 @@ describe('a migration', () => {
     await serviceWorks(owner)
   })
 
+  test('to kept totals counts each row once, also those that change between its steps', async () => {
+    const { owner } = await makeDatabase()
+    await (await makeRelease({}, '0063'))(owner, secrets)
+    const [auditKey] = auditKeys(secrets)
+    const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+    onTestFinished(() => database.close())
+    const id = newId()
+    const addThreads = (status: string, messages: number) =>
+      database.asOrg(
+        id,
+        (sql) => sql`
+          insert into threads (organization_id, id, status, message_count, total_tokens)
+          select current_organization(), gen_random_uuid(), ${status}, ${messages}, 10 from generate_series(1, 3)`,
+      )
+    await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
+    await database.asOrg(
+      id,
+      (sql) => sql`insert into end_users (organization_id, id, external_id) values (${id}, ${newId()}, 'ann')`,
+    )
+    await addThreads('regular', 1)
+    await addThreads('archived', 1)
+    await (await makeRelease({}, '0064'))(owner, secrets)
+    await addThreads('regular', 2)
+    await database.asOrg(id, (sql) => sql`delete from threads where status = 'archived'`)
+    await migrate(owner, secrets)
+    expect(
+      await database.asOrg(
+        id,
+        (sql) => sql`
+          select list, sum(items) as items, sum(messages) as messages, sum(tokens) as tokens
+          from list_totals group by list order by list`,
+      ),
+    ).toEqual([
+      { list: 'end_users', items: 1, messages: 0, tokens: 0 },
+      { list: 'threads/archived', items: 0, messages: 0, tokens: 0 },
+      { list: 'threads/regular', items: 6, messages: 9, tokens: 60 },
+    ])
+  })
+
   test('of contents gives them to who made the calls, and to no end user who merely states the address', async () => {
     const { owner } = await makeDatabase()
     await (await makeRelease({}, '0049'))(owner, secrets)
