@@ -74,15 +74,15 @@ export async function searchThreads(sql: Sql, search: string, wanted: Wanted): P
                    and replaced_at is null and text ~ all(${words}))) as is_found
       from (
         select latest.* from unnest(${statuses}::text[]) wanted (status) cross join lateral (
-          select id, title, first_words, coalesce(last_message_at, created_at) as active_at from threads
+          select id, title, first_words, case when last_message_at is null then created_at else last_message_at end as active_at from threads
           where status = wanted.status
-            and (coalesce(last_message_at, created_at), id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
+            and (case when last_message_at is null then created_at else last_message_at end, id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
             and (${isAnyOrigin}::boolean or origin is not distinct from ${origin}
                  and (frame_key is not distinct from ${frameKey} or (select has_one_site())))
             and case when ${owner === undefined}::boolean then true
                 when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
                 else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
-          order by coalesce(last_message_at, created_at) desc, id desc limit ${threadsAtOnce}
+          order by case when last_message_at is null then created_at else last_message_at end desc, id desc limit ${threadsAtOnce}
         ) latest order by active_at desc, id desc limit ${threadsAtOnce}
       ) as thread order by active_at desc, id desc`
     found.push(...some.filter(({ is_found }) => is_found))

@@ -168,8 +168,8 @@ async function selectLatest(sql: Sql, page: Page): Promise<Paged<ThreadList>> {
   const found = await readWithin(offset, total, async () => {
     const latest = await sql<{ id: string }>`
       select id from unnest(${statuses}::text[]) wanted (status) cross join lateral (
-        select id, coalesce(last_message_at, created_at) as active_at from threads
-        where status = wanted.status and (coalesce(last_message_at, created_at), id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
+        select id, case when last_message_at is null then created_at else last_message_at end as active_at from threads
+        where status = wanted.status and (case when last_message_at is null then created_at else last_message_at end, id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
         order by active_at desc, id desc limit ${offset + limit + 1}
       ) latest order by active_at desc, id desc limit ${limit + 1} offset ${offset}`
     return selectThreads(sql, idsOf(latest))
@@ -188,8 +188,8 @@ async function selectLatestOf(sql: Sql, endUserId: string, page: Page): Promise<
     const latest = await sql<{ id: string }>`
       select id from threads
       where end_user_id = ${endUserId} and status = any(${statuses})
-        and (coalesce(last_message_at, created_at), id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
-      order by coalesce(last_message_at, created_at) desc, id desc limit ${limit + 1} offset ${offset}`
+        and (case when last_message_at is null then created_at else last_message_at end, id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
+      order by case when last_message_at is null then created_at else last_message_at end desc, id desc limit ${limit + 1} offset ${offset}`
     return selectThreads(sql, idsOf(latest))
   })
   return toList(found, limit, total)
@@ -220,4 +220,4 @@ const selectThreads = (sql: Sql, ids: readonly string[]) => sql<Thread>`
          coalesce(title, case when (select are_contents_visible from agent_settings) then first_words end) as title,
          status, message_count, total_tokens, last_message_at, created_at, updated_at
   from threads where id = any(${ids})
-  order by coalesce(last_message_at, created_at) desc, id desc`
+  order by case when last_message_at is null then created_at else last_message_at end desc, id desc`
