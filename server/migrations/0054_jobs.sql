@@ -21,14 +21,14 @@ create index jobs_due on jobs (organization_id, due_at);
 create index jobs_soonest on jobs (due_at);
 create index jobs_failing on jobs (kind) where attempts >= 3;
 
--- The only policies beside the wall of after_each.sql: any node finds what is due, and works inside the organization.
+-- The only policies in addition to the tenant policy: any node finds what is due, and works inside the organization.
 create policy worker on jobs using ((select current_setting('inlay.task', true)) = 'jobs');
 -- A tenant's transaction may leave work that belongs to no organization, but never sees it.
 create policy without_organization on jobs for insert
   with check (organization_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff');
 
 -- What other background work looked for in all organizations becomes a job of each. The owner of the schema reads all
--- rows for once; after_each.sql closes the wall again.
+-- rows for once; row-level security is forced again afterwards.
 alter table organizations no force row level security;
 alter table members no force row level security;
 alter table invitations no force row level security;
