@@ -1,6 +1,6 @@
 import type { Service } from '../../kernel/foundation/service.ts'
+import { createSigner } from '../../kernel/lib/signed-values.ts'
 import type { TicketHolder } from '../../visitors/tickets/signed-tickets.ts'
-import { createSigner } from '../../visitors/tickets/signed-values.ts'
 import type { FrameClaim } from './browsers.ts'
 
 /**

@@ -10,7 +10,7 @@ import type { RunHolder, ToolCallRow } from '../runs/run.ts'
 import type { Decision, Runs, Speaker } from '../runs/runs.ts'
 import { claimThread, lockThread, ownsThread } from '../runs/speakers.ts'
 import type { Toolbox } from '../toolbox/toolbox.ts'
-import { findFreeRun, lockActiveRun, stillAnswering, tooManyRuns } from './thread-changes.ts'
+import { findFreeRun, lockActiveRun, stillAnswering, tooManyRuns } from './run-writes.ts'
 
 interface Needs extends Pick<Service, 'database'> {
   toolbox: Toolbox

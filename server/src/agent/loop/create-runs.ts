@@ -26,7 +26,6 @@ import { createAnswers } from './answers.ts'
 import { readRows, workOn } from './loop.ts'
 import { createRunSettings } from './run-settings.ts'
 import { createRunTurns } from './run-turns.ts'
-import { noteShown, showProgress } from './shown-calls.ts'
 import {
   addMessage,
   endRunning,
@@ -41,7 +40,8 @@ import {
   stopWaiting,
   type ThreadCounts,
   tooManyRuns,
-} from './thread-changes.ts'
+} from './run-writes.ts'
+import { noteShown, showProgress } from './shown-calls.ts'
 import { addOrigins } from './tool-calls.ts'
 import { interruptedTooOften, RunFailed, type RunParts, type RunRows, runLimits, type Work } from './work.ts'
 

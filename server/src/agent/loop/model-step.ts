@@ -26,9 +26,9 @@ import {
   settleModelCall,
   warnOfUsage,
 } from './metering.ts'
+import { hasMore, saveStatus } from './run-writes.ts'
 import { noteShown, showNew } from './shown-calls.ts'
 import { summarize } from './summary.ts'
-import { hasMore, saveStatus } from './thread-changes.ts'
 import { addOrigins } from './tool-calls.ts'
 import { RunFailed, type RunParts, type RunRows, type RunSettings, type Work } from './work.ts'
 

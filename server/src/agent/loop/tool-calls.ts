@@ -25,14 +25,14 @@ export async function handleToolCalls(
   const open = story.calls.filter((call) => !hasEnded(call))
   const approved = open.filter(({ state }) => state === 'approved')
   const fresh = open.filter(({ state }) => state === 'new')
-  if (fresh.length > 0) approved.push(...(await decideAbout(parts, work, conversation, story, fresh)))
+  if (fresh.length > 0) approved.push(...(await judgeNewCalls(parts, work, conversation, story, fresh)))
   if (conversation.queued.length > 0) await closeQuestions(work)
   const made = await Promise.allSettled(approved.map((call) => make(parts, work, call)))
   for (const each of made) if (each.status === 'rejected') throw each.reason
 }
 
 /** Returns the calls that can be made at once. */
-async function decideAbout(
+async function judgeNewCalls(
   parts: RunParts,
   work: Work,
   conversation: Conversation,
@@ -41,15 +41,15 @@ async function decideAbout(
 ): Promise<ToolCallRow[]> {
   const { run, lease } = work
   const tools = await parts.toolbox.list(run, story.calls)
-  const decided: ToolCallRow[] = []
+  const judged: ToolCallRow[] = []
   for (const call of calls) {
     requireProgress(story, call)
     const tool = tools.find(({ name }) => name === call.name)
     const verdict = await judge(parts, { run, tool, call, conversation })
-    decided.push(await lease.write((sql) => saveVerdict(sql, call, verdict, tool)))
+    judged.push(await lease.write((sql) => saveVerdict(sql, call, verdict, tool)))
   }
-  showProgress(work, decided)
-  return decided.filter(({ state }) => state === 'approved')
+  showProgress(work, judged)
+  return judged.filter(({ state }) => state === 'approved')
 }
 
 interface Question {
@@ -63,7 +63,7 @@ async function judge({ toolbox }: RunParts, { run, tool, call, conversation }: Q
   if (!tool || tool.definitionHash !== call.definition_hash) {
     return { verdict: 'refuse', reason: 'The tool is no longer there, or has changed. Nothing was done.' }
   }
-  const verdict = await toolbox.decide(run, tool, call.args, conversation.thread)
+  const verdict = await toolbox.judge(run, tool, call.args, conversation.thread)
   // Also if its result has arrived meanwhile, because the model may have asked for this call before that.
   const isRepeated = ({ state, late_step, name, args }: ToolCallRow) =>
     (state === 'unknown' || late_step !== null) && name === call.name && isDeepStrictEqual(args, call.args)

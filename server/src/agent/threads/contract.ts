@@ -348,7 +348,9 @@ export const listThreadMessages = operation({
     })
     .meta({ id: 'MessageList' }),
   errors: ['RESOURCE_NOT_FOUND'],
-  example: { response: { messages: [exampleUserMessage, exampleAgentMessage], contents_visible: true, next_cursor: null } },
+  example: {
+    response: { messages: [exampleUserMessage, exampleAgentMessage], contents_visible: true, next_cursor: null },
+  },
 })
 
 export const contentErrors = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { noRules, noTrust } from '../../../test/agent-world.ts'
 import type { ThreadTrust, ToolRef } from '../runs/run.ts'
-import { decideCall, type ToolRules, widenChoice } from './approval-rules.ts'
+import { judgeCall, type ToolRules, widenChoice } from './approval-rules.ts'
 import type { AgentTool } from './toolbox.ts'
 
 const shop = 'https://shop.example'
@@ -28,7 +28,7 @@ function judge({
   rules?: Partial<ToolRules>
 }) {
   const tool = { ref, isWriting, definitionHash: 'h' }
-  return decideCall({ ...noRules(), ...rules }, tool, args, { ...noTrust, ...trust })
+  return judgeCall({ ...noRules(), ...rules }, tool, args, { ...noTrust, ...trust })
 }
 
 const policies = (tool_policies: ToolRules['tool_policies']) => ({ rules: { tool_policies } })

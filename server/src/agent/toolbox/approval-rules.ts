@@ -31,7 +31,7 @@ export const neverReason = 'Your organization doesn’t allow the agent to use t
  * Decides by what is known about the tool and by where the conversation's text comes from, never by what any text says.
  * So a page, a skill or a result can't talk the agent into a call that the user isn't asked about.
  */
-export function decideCall(
+export function judgeCall(
   rules: ToolRules,
   { ref, isWriting, definitionHash }: Pick<AgentTool, 'ref' | 'isWriting' | 'definitionHash'>,
   args: Record<string, unknown>,

@@ -2,7 +2,7 @@ import { selectActiveSkills } from '../../content/skills/agent-skills.ts'
 import type { Governed } from '../../kernel/foundation/tool.ts'
 import type { Run, ToolCallRow, ToolRef } from '../runs/run.ts'
 import { hostOfRun, userOfRun } from './agent-user.ts'
-import { decideCall, neverReason, policyFor, type ToolRules, widenChoice } from './approval-rules.ts'
+import { judgeCall, neverReason, policyFor, type ToolRules, widenChoice } from './approval-rules.ts'
 import { findArgumentProblem } from './argument-problems.ts'
 import { builtInToolNames, callBuiltIn, describeBuiltIns, readFoundTools, readSkillBody } from './built-in-tools.ts'
 import { describeRelayed, explainFailure } from './call-outcomes.ts'
@@ -78,9 +78,9 @@ export function createToolbox(service: Offering, readRules: (organizationId: str
       return offered.find(({ definitionHash }) => definitionHash === call.definition_hash)
     },
 
-    async decide(run, tool, args, trust) {
+    async judge(run, tool, args, trust) {
       const rules = await readRules(run.organizationId)
-      const verdict = decideCall(rules, tool, args, trust)
+      const verdict = judgeCall(rules, tool, args, trust)
       return verdict.choice ? widenChoice(verdict, tool, await offeredTo(run, rules)) : verdict
     },
 

@@ -109,8 +109,8 @@ describe('the list', () => {
     const [here, there] = [await tool('add'), await tool(otherName)]
     expect([here.ref, there.ref]).toMatchObject([{ origin: pageOrigin }, { origin: elsewhere }])
     const trust = { ...noTrust, allowed_tools: [here.definitionHash] }
-    expect((await world.toolbox.decide(run, here, {}, trust)).verdict).toBe('run')
-    expect((await world.toolbox.decide(run, there, {}, trust)).verdict).toBe('ask')
+    expect((await world.toolbox.judge(run, here, {}, trust)).verdict).toBe('run')
+    expect((await world.toolbox.judge(run, there, {}, trust)).verdict).toBe('ask')
   })
 
   test.each([

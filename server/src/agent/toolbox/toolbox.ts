@@ -56,7 +56,7 @@ export interface Toolbox {
   /** The tool that a call was made for, among all that the user has now; undefined if it's gone or has changed. */
   find(run: Run, call: Pick<ToolCallRow, 'definition_hash'>): Promise<AgentTool | undefined>
   /** Decides about a call before it is made. `calls` are those that the run has made so far. */
-  decide(run: Run, tool: AgentTool, args: Record<string, unknown>, trust: ThreadTrust): Promise<Verdict>
+  judge(run: Run, tool: AgentTool, args: Record<string, unknown>, trust: ThreadTrust): Promise<Verdict>
   /** What is wrong with arguments that the user edited; undefined if they fit the tool's schema. */
   findProblem(tool: AgentTool, args: Record<string, unknown>): string | undefined
   /**

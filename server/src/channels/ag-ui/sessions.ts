@@ -3,8 +3,8 @@ import type { HttpExchange, Input, Output } from '../../kernel/foundation/operat
 import type { Service } from '../../kernel/foundation/service.ts'
 import { randomText } from '../../kernel/lib/ids.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
+import { createSigner } from '../../kernel/lib/signed-values.ts'
 import { bearerOf, type TicketHolder, type Tickets } from '../../visitors/tickets/signed-tickets.ts'
-import { createSigner } from '../../visitors/tickets/signed-values.ts'
 import { checkHolder } from '../../visitors/tickets/standing.ts'
 import { type startAgentSession as contract, longestSessionToken, sessionFailure } from './contract.ts'
 

@@ -5,7 +5,7 @@ import { type AgentShop, startAgentShop } from '../../../test/agent-shop.ts'
 import { type ChatPage, openChat } from '../../../test/chat.ts'
 import { addLongRuns } from '../../../test/long-runs.ts'
 import type { Page } from '../../../test/page.ts'
-import { findFreeRun } from '../../agent/loop/thread-changes.ts'
+import { findFreeRun } from '../../agent/loop/run-writes.ts'
 import type { Database, Sql } from '../../kernel/stores/database.ts'
 import { chatRates } from './chat-limits.ts'
 

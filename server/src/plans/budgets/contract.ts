@@ -93,7 +93,11 @@ const exampleDefaultBudget = {
 
 const exampleAnonymousBudget = { ...exampleDefaultBudget, day_tokens: 500_000 } as const
 
-const exampleOrganizationBudget = { ...exampleDefaultBudget, day_tokens: null, month_cost_micro_usd: 50_000_000 } as const
+const exampleOrganizationBudget = {
+  ...exampleDefaultBudget,
+  day_tokens: null,
+  month_cost_micro_usd: 50_000_000,
+} as const
 
 const exampleDay = {
   starts_on: '2026-11-14',

@@ -1,6 +1,6 @@
 import type { Service } from '../../kernel/foundation/service.ts'
+import { createSigner } from '../../kernel/lib/signed-values.ts'
 import type { TicketEndUser } from './signed-tickets.ts'
-import { createSigner } from './signed-values.ts'
 
 /** Lets a member talk to the agent in the dashboard, with one publishable key. */
 interface Preview {

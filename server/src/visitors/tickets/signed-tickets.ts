@@ -2,7 +2,7 @@ import { longestTicket } from '@inlay/protocol'
 import type { SignIn } from '../../kernel/foundation/caller.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { randomText } from '../../kernel/lib/ids.ts'
-import { createSigner } from './signed-values.ts'
+import { createSigner } from '../../kernel/lib/signed-values.ts'
 
 /** Identifies the widget that a ticket was issued to. */
 export interface TicketHolder {

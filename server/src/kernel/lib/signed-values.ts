@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { DerivedKey } from '../../kernel/lib/secrets.ts'
+import type { DerivedKey } from './secrets.ts'
 
 export interface Signer<T> {
   sign(value: T): string
