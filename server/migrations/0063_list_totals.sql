@@ -25,23 +25,24 @@ begin
 end
 $$;
 
+-- Names are complete, because a function of the maintenance role, which has no search path, deletes rows too.
 create function add_to_list_total(organization uuid, changed text, items bigint, messages bigint, tokens bigint)
 returns void language plpgsql as $$
 begin
   if items = 0 and messages = 0 and tokens = 0 then return; end if;
   -- The organization is already gone when its deletion deletes its rows.
-  insert into list_totals (organization_id, list, items, messages, tokens)
+  insert into public.list_totals (organization_id, list, items, messages, tokens)
   select organization, changed, add_to_list_total.items, add_to_list_total.messages, add_to_list_total.tokens
-  where exists (select from organizations where id = organization);
+  where exists (select from public.organizations where id = organization);
   -- About every 64th change replaces a total's rows by their sum, without those that another transaction is replacing.
   if random() < 1.0 / 64 then
     with replaced as (
-      delete from list_totals total
+      delete from public.list_totals total
       where organization_id = organization and list = changed and ctid = any(array(
-        select ctid from list_totals where organization_id = organization and list = changed for update skip locked))
+        select ctid from public.list_totals where organization_id = organization and list = changed for update skip locked))
       returning total.items, total.messages, total.tokens
     )
-    insert into list_totals (organization_id, list, items, messages, tokens)
+    insert into public.list_totals (organization_id, list, items, messages, tokens)
     select organization, changed, sum(replaced.items), sum(replaced.messages), sum(replaced.tokens)
     from replaced having count(*) > 0;
   end if;
@@ -52,7 +53,7 @@ $$;
 -- row, because only such a trigger can be limited to columns, and most updates of a thread change others.
 create function count_new_threads() returns trigger language plpgsql as $$
 begin
-  perform add_to_list_total(organization_id, 'threads/' || status, count(*), sum(message_count)::bigint, sum(total_tokens)::bigint)
+  perform public.add_to_list_total(organization_id, 'threads/' || status, count(*), sum(message_count)::bigint, sum(total_tokens)::bigint)
   from added group by organization_id, status;
   return null;
 end
@@ -60,7 +61,7 @@ $$;
 
 create function count_gone_threads() returns trigger language plpgsql as $$
 begin
-  perform add_to_list_total(organization_id, 'threads/' || status, -count(*), -sum(message_count)::bigint, -sum(total_tokens)::bigint)
+  perform public.add_to_list_total(organization_id, 'threads/' || status, -count(*), -sum(message_count)::bigint, -sum(total_tokens)::bigint)
   from gone group by organization_id, status;
   return null;
 end
@@ -69,11 +70,11 @@ $$;
 create function count_changed_thread() returns trigger language plpgsql as $$
 begin
   if new.status = old.status then
-    perform add_to_list_total(new.organization_id, 'threads/' || new.status,
+    perform public.add_to_list_total(new.organization_id, 'threads/' || new.status,
                               0, new.message_count - old.message_count, new.total_tokens - old.total_tokens);
   else
-    perform add_to_list_total(old.organization_id, 'threads/' || old.status, -1, -old.message_count, -old.total_tokens);
-    perform add_to_list_total(new.organization_id, 'threads/' || new.status, 1, new.message_count, new.total_tokens);
+    perform public.add_to_list_total(old.organization_id, 'threads/' || old.status, -1, -old.message_count, -old.total_tokens);
+    perform public.add_to_list_total(new.organization_id, 'threads/' || new.status, 1, new.message_count, new.total_tokens);
   end if;
   return null;
 end
@@ -89,7 +90,7 @@ create trigger count_changed after update of status, message_count, total_tokens
 -- An end user who was merged into another isn't listed.
 create function count_new_end_users() returns trigger language plpgsql as $$
 begin
-  perform add_to_list_total(organization_id, 'end_users', count(*), 0, 0)
+  perform public.add_to_list_total(organization_id, 'end_users', count(*), 0, 0)
   from added where merged_into is null group by organization_id;
   return null;
 end
@@ -97,7 +98,7 @@ $$;
 
 create function count_gone_end_users() returns trigger language plpgsql as $$
 begin
-  perform add_to_list_total(organization_id, 'end_users', -count(*), 0, 0)
+  perform public.add_to_list_total(organization_id, 'end_users', -count(*), 0, 0)
   from gone where merged_into is null group by organization_id;
   return null;
 end
@@ -105,7 +106,7 @@ $$;
 
 create function count_changed_end_user() returns trigger language plpgsql as $$
 begin
-  perform add_to_list_total(new.organization_id, 'end_users',
+  perform public.add_to_list_total(new.organization_id, 'end_users',
                             (new.merged_into is null)::int - (old.merged_into is null)::int, 0, 0);
   return null;
 end

@@ -447,8 +447,18 @@ test('rotating a secret keeps all data readable, and the old secret stops workin
 function expectHealthy(findings: string): void {
   const lines = findings.trim().split('\n')
   expect(lines.map((line) => line.split(/ +/, 2).join(' '))).toEqual(
-    ['runtime', 'configuration', 'disk', 'database', 'key-value', 'clock', 'server', 'sign-in', 'model'].map(
-      (name) => `✓ ${name}`,
-    ),
+    [
+      'runtime',
+      'configuration',
+      'disk',
+      'database',
+      'partitions',
+      'key-value',
+      'clock',
+      'jobs',
+      'server',
+      'sign-in',
+      'model',
+    ].map((name) => `✓ ${name}`),
   )
 }
