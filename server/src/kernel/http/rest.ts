@@ -92,7 +92,7 @@ export function createRest<Needs extends Service>(
         const value = await handler(service, caller as never, input, exchange)
         if (operation.lines) return await sendLines(value as AsyncIterable<unknown[]>, response, headers)
         if (operation.documents) return await sendDocument(value as TextDocument, response, headers)
-        const { next_cursor = null } = value as Partial<Paged<unknown>>
+        const { next_cursor = null } = (value ?? {}) as Partial<Paged<unknown>>
         if (next_cursor !== null) headers['next-cursor'] = next_cursor
         if (operation.rows && sendRows(operation, input, value, response, headers)) return
         sendJson(response, 200, headers, JSON.stringify(operation.pages ? (value as Paged<unknown>).body : value))

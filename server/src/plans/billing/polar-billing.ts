@@ -54,7 +54,7 @@ export function createPolarBilling({
   client.parseResponse = async (response) => parseAnswer(await response.text())
   const pageOf = ({ slug }: Customer) => `${publicUrl}/o/${slug}/billing`
 
-  async function readWithin(organizationId: string, page: number) {
+  async function readPage(organizationId: string, page: number) {
     const query = { external_customer_id: organizationId, page, limit: pageSize, sorting: ['started_at' as const] }
     return readAnswer(SubscriptionPage, await listSubscriptions(client)(query))
   }
@@ -91,12 +91,12 @@ export function createPolarBilling({
     },
 
     async listSubscriptions(organizationId) {
-      const first = await readWithin(organizationId, 1)
+      const first = await readPage(organizationId, 1)
       const { max_page, total_count } = first.pagination
       if (max_page > mostPages) throw new BillingFailed(`Polar has more than ${mostPages * pageSize} subscriptions`)
       const found = new Map(first.items.map((item) => [item.id, item]))
       for (let page = 2; page <= max_page; page += 1) {
-        for (const item of (await readWithin(organizationId, page)).items) found.set(item.id, item)
+        for (const item of (await readPage(organizationId, page)).items) found.set(item.id, item)
       }
       // The pages move if a subscription is added or removed while they're read.
       if (found.size !== total_count) throw new BillingFailed('The subscriptions changed while they were read')
