@@ -14,7 +14,7 @@ export interface Paged<Body> {
   next_cursor: string | null
 }
 
-/** What a list is ordered by. The values must be ones that PostgreSQL accepts, because clients can write cursors themselves. */
+/** What a list can be ordered by. Anyone can write a cursor, so these are only values that PostgreSQL accepts. */
 export const order = {
   id: z
     .string()

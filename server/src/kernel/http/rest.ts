@@ -79,7 +79,7 @@ export function createRest<Needs extends Service>(
       const isPublic = operation.access === 'public'
       const caller = isPublic ? undefined : await access.check(request.headers.authorization, operation, audience)
       const queried = readQuery(query)
-      // Checked before the body is read, unlike its type, which doesn't matter if there is none.
+      // Before the body is read, because a compressed body isn't text. Its type is checked afterwards, if it isn't empty.
       const compressed = operation.body && compressionProblem(request.headers)
       if (compressed) throw invalid('', compressed)
       const body = operation.body && readBody(await readText(request, bodyLimit), request.headers)

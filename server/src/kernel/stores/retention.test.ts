@@ -125,7 +125,7 @@ test('a trail whose old months were dropped is listed, exported and shown as int
   expect((await exported(1)).body.code ?? (await exported(1)).body.data.code).toBe('AUDIT_HEAD_NOT_FOUND')
 })
 
-test('whoever deletes more of a trail than the dropped months is noticed', async () => {
+test('the deletion of more of a trail than the dropped months is noticed', async () => {
   const app = await startOldService()
   const id = newId()
   await makeTrail(app, id, [5, 4, 2, 1, 0].map(monthsAgo))

@@ -67,7 +67,7 @@ export async function verifyTurn(
   organizationId: string,
   from: ChainReport,
   earlier: readonly ChainHead[] = [],
-  /** Whether no row has the report's length as its number: there is none yet, or it was dropped. */
+  /** Whether the report's last row isn't there to be compared: the trail is new, or that row was dropped. */
   isStart = from.length === 0,
 ): Promise<{ report: ChainReport; isAtEnd: boolean }> {
   const configured = auditKeys(secrets)
