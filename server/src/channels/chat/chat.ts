@@ -6,6 +6,7 @@ import type { Runs, Speaker, Viewer } from '../../agent/runs/runs.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { Failure } from '../../kernel/lib/errors.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
+import { TokenBucket } from '../../kernel/lib/shares/token-buckets.ts'
 import { type ConnectLinks, completeConsent, createConnectLinks } from '../../tools/consent/end-user-consents.ts'
 import { type AboutAgent, describeAgent } from './about.ts'
 import { type ChatLimits, createChatLimits } from './chat-limits.ts'
@@ -38,15 +39,14 @@ export interface Chat {
 
 /** Requests of one session that can be handled at the same time. */
 const mostRequests = 8
-/** Requests of one session that can be refused without one that is accepted. */
-const mostRefusals = 500
+/** How often a session's requests can be refused, until it counts as one that doesn't stop asking. */
+const refusalRate = { perSecond: 5, atOnce: 500 }
 
 export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat {
-  const { log, runs } = service
+  const { clock, log, runs } = service
   const links = createConnectLinks(service)
   const limits = createChatLimits(service)
-  /** Requests refused since the last one that was accepted. */
-  const refusals = new WeakMap<ChatClient, number>()
+  const refusals = new WeakMap<ChatClient, TokenBucket>()
   /** The thread that a session shows. */
   const shown = new WeakMap<ChatClient, { threadId: string; end: () => void }>()
   const busy = new WeakMap<ChatClient, number>()
@@ -78,7 +78,6 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
     const { request_id } = message
     const speaker = client.speaker()
     await limits.admit(speaker, message.type)
-    refusals.delete(client)
     switch (message.type) {
       case 'chat/about':
         return client.say({ type: 'chat/agent', request_id, ...(await describeAgent(service, speaker)) })
@@ -156,9 +155,10 @@ export function createChat(service: Service & AboutAgent & { runs: Runs }): Chat
   }
 
   function countRefusal(client: ChatClient): void {
-    const count = (refusals.get(client) ?? 0) + 1
-    refusals.set(client, count)
-    if (count > mostRefusals) client.flooded()
+    const bucket = refusals.get(client) ?? new TokenBucket(refusalRate)
+    refusals.set(client, bucket)
+    if (bucket.wait(1, clock()) > 0) client.flooded()
+    else bucket.spend(1, clock())
   }
 
   function refuse(client: ChatClient, { request_id }: ChatMessage, error: unknown): void {
