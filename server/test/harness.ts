@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { inject as injectRequest } from 'light-my-request'
 import pg from 'pg'
+import { parseIntoClientConfig } from 'pg-connection-string'
 import { expect, inject, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { issueAccessToken } from '../src/accounts/access/access-tokens.ts'
@@ -21,6 +22,8 @@ import { resources } from '../src/kernel/http/protected-resources.ts'
 import { requestJob } from '../src/kernel/jobs/requests.ts'
 import { beginning, type Repeated } from '../src/kernel/lib/clock.ts'
 import { createLog } from '../src/kernel/lib/log.ts'
+import { createSecrets } from '../src/kernel/lib/secrets.ts'
+import { maintenanceConnection, serviceConnection } from '../src/kernel/stores/postgres/migrations.ts'
 import { openStores, type Stores } from '../src/kernel/stores/stores.ts'
 import { type Engines, testSecret } from './engines/engines.ts'
 
@@ -81,17 +84,20 @@ export async function makeConfig(
   const cluster = await connectToCluster(owner('postgres'))
   // Copies the files instead of logging each page, which takes PostgreSQL half as long.
   await cluster.query(`create database ${name} template ${template} strategy file_copy`)
-  // The server would grant them again to a role without them, which takes longer than the copy.
-  if (inheritsGrants)
-    for (const role of ['service', 'maintenance'])
-      await cluster.query(`create role ${name}_${role} nologin in role ${template}_${role}`)
   const read = readConfig({
     INLAY_DATA_DIR: dataDir,
     INLAY_SECRET: testSecret,
     DATABASE_URL: owner(name),
     ...(engines.redisUrl && { REDIS_URL: engines.redisUrl, INLAY_REDIS_PREFIX: name }),
+    ...(inheritsGrants && { INLAY_MIGRATE_ON_START: 'off' }),
     ...env,
   })
+  if (inheritsGrants) {
+    const secrets = createSecrets(read.secrets)
+    const connection = parseIntoClientConfig(owner(name))
+    await inheritGrants(cluster, template, `${name}_service`, serviceConnection(connection, secrets))
+    await inheritGrants(cluster, template, `${name}_maintenance`, maintenanceConnection(connection, secrets))
+  }
   return {
     // The tests must not depend on whether this computer runs Ollama.
     config: { ...read, ollamaUrl: undefined },
@@ -101,6 +107,18 @@ export async function makeConfig(
       await superuser.query(`drop database ${name} with (force)`)
     },
   }
+}
+
+/** Creates a role like the template's. The server would compare the grants of all tables, which takes longer than the copy. */
+async function inheritGrants(
+  cluster: pg.Client,
+  template: string,
+  group: string,
+  { user = '', password }: pg.ClientConfig,
+): Promise<void> {
+  await cluster.query(`
+    create role ${group} nologin in role ${group.replace(/^.*_/, `${template}_`)};
+    create role ${user} login password ${pg.escapeLiteral(String(password))} in role ${group}`)
 }
 
 /** Connections to the clusters for the worker's tests. They end with the worker. */

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../lib/clock.ts'
+import { upTo } from '../lib/up-to.ts'
 import { type Changes, recheckMs, TopicIndex } from './changes.ts'
 
 export interface FreshCacheOptions<V> {
@@ -35,12 +36,6 @@ export const staleMs = 5 * 60_000
 const retryMs = 2_000
 /** Maximum number of loads in a row if the value changes during each. */
 const mostLoads = 5
-
-/**
- * Options of a cache that grows as it is used. With `max`, lru-cache allocates all entries at once, and the ten largest
- * caches take a tenth of a second of every start.
- */
-export const upTo = (entries: number) => ({ maxSize: entries, sizeCalculation: () => 1 })
 
 /**
  * Caches values that other nodes may change. A value is used for 30 seconds from the start of its load, and dropped

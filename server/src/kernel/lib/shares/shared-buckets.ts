@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { upTo } from '../up-to.ts'
 import { hasFairShare } from './fair-share.ts'
 import type { Rate } from './token-buckets.ts'
 
@@ -46,8 +47,8 @@ export class SharedBuckets {
   constructor({ perSecond, atOnce }: Rate, known: { buckets: number; members: number }) {
     this.#atOnce = atOnce
     this.#memoryMs = (atOnce / perSecond) * 1000
-    this.#buckets = new LRUCache({ max: known.buckets })
-    this.#members = new LRUCache({ max: known.members })
+    this.#buckets = new LRUCache(upTo(known.buckets))
+    this.#members = new LRUCache(upTo(known.members))
   }
 
   /** A caller can count as several members, such as an address and its network. Each of them needs its share. */

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { upTo } from '../up-to.ts'
 
 export interface Rate {
   perSecond: number
@@ -45,7 +46,7 @@ export class TokenBuckets {
   /** The buckets that were used the longest time ago are forgotten, and are full again. */
   constructor(rate: Rate, known: number) {
     this.#rate = rate
-    this.#buckets = new LRUCache({ max: known })
+    this.#buckets = new LRUCache(upTo(known))
   }
 
   of(key: string): TokenBucket {
