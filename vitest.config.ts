@@ -28,59 +28,56 @@ function useMemory(folder: string, gigabytes: number): void {
 }
 useMemory('/dev/shm', 6)
 
-const processes = { include: ['server/test/processes/**/*.test.ts'], testTimeout: 240_000, isolate: true }
-// A browser that is closed may take its time to say so, and the hub waits for a page that might come back.
-const browser = {
-  include: ['server/test/browser/**/*.test.ts'],
-  testTimeout: 240_000,
-  // A browser keeps more than one core busy. With little competition it behaves as on a user's machine.
-  maxWorkers: availableParallelism(),
-  sequence: { groupOrder: 1 },
-}
 /** Whether a test, or a helper that it imports, asks for engines. */
 function usesStores(file: string): boolean {
   const text = readFileSync(file, 'utf8')
   const imports = [...text.matchAll(/from '(\.[^']+)'/g)].map(([, path = '']) => join(dirname(file), path))
   return /\binject\(/.test(text) || imports.some((path) => path.startsWith('server/test/') && usesStores(path))
 }
-const pure = globSync(['server/src/**/*.test.ts', 'server/test/*.test.ts']).filter((file) => !usesStores(file))
-const elsewhere = [...pure, ...processes.include, ...browser.include]
-const server = { include: ['server/**/*.test.ts'], exclude: elsewhere }
+
+const processes = globSync('server/test/processes/**/*.test.ts')
+const browser = globSync('server/test/browser/**/*.test.ts')
+const server = globSync('server/**/*.test.ts', { exclude: [...processes, ...browser] })
+const stored = server.filter(usesStores)
+const lib = [
+  ...server.filter((file) => !stored.includes(file)),
+  ...globSync(['{widget,dashboard}/src/**/*.test.{ts,tsx}', '{tool-server/src,examples}/**/*.test.ts']),
+]
 
 /** Tests of connections, telemetry and interoperability. The stores make no difference to them. */
-const once = [
+const once = globSync([
   'server/src/kernel/http/connections.test.ts',
   'server/src/tools/mcp/{clients,conformance}.test.ts',
   'server/src/tools/remote-tools/interoperability.test.ts',
   'server/src/agent/telemetry/telemetry.test.ts',
-]
+])
 
-/**
- * Tests of what differs between the stores, and one walk over all operations and tools. Only these run on both sets of
- * engines in `npm test`.
- */
+/** Tests of what differs between the stores, and one walk over all operations and tools. */
 const ofStores = [
-  'server/src/kernel/{jobs,stores}/**/*.test.ts',
-  'server/src/kernel/http/idempotency.test.ts',
-  'server/src/plans/{budgets,usage}/*.test.ts',
-  'server/src/tools/mcp/tools.test.ts',
-  'server/test/{access,fair-shares,tenant-walls}.test.ts',
+  ...globSync([
+    'server/src/kernel/{jobs,stores}/**/*.test.ts',
+    'server/src/kernel/http/idempotency.test.ts',
+    'server/src/plans/{budgets,usage}/*.test.ts',
+    'server/src/tools/mcp/tools.test.ts',
+    'server/test/{access,fair-shares,tenant-walls}.test.ts',
+  ]),
   // They ask which engines there are.
-  ...globSync(server.include, { exclude: elsewhere }).filter((file) =>
-    /\binject\('engines'\)/.test(readFileSync(file, 'utf8')),
-  ),
-]
+  ...stored.filter((file) => /\binject\('engines'\)/.test(readFileSync(file, 'utf8'))),
+].filter((file) => stored.includes(file) && !once.includes(file))
 
-const external = {
-  extends: true,
-  test: { name: 'external', ...server, globalSetup: 'server/test/engines/external.ts' },
-} as const
+/** Files that take long, by name. */
+const isLong = (file: string) => /(^|[/-])(accessibility|conformance|kills|pictures)\.test\.ts$|\/large-/.test(file)
 
 /**
- * What is pure, and what a browser shows, runs once. `npm run test:all` adds what `npm test` runs on the embedded engines
- * only. The command brings its own engines.
+ * `npm test` runs every test once, but for the long files, and what differs between the stores on both sets of engines.
+ * `npm run test:all` runs the others: the long files, and all of the server on the engines of several machines. That
+ * command brings its own engines.
  */
 const isRest = process.env.INLAY_TESTS === 'rest'
+const inTier = (files: string[]) => files.filter((file) => isLong(file) === isRest)
+const onSeveralMachines = isRest
+  ? stored.filter((file) => !once.includes(file) && (isLong(file) || !ofStores.includes(file)))
+  : inTier(ofStores)
 
 export default defineConfig({
   test: {
@@ -94,35 +91,38 @@ export default defineConfig({
     expect: { poll: { timeout: 30_000 } },
     sequence: { sequencer: SlowestFirst },
     setupFiles: 'server/test/patience.ts',
-    projects: isRest
-      ? [{ ...external, test: { ...external.test, exclude: [...server.exclude, ...once, ...ofStores] } }]
-      : [
-          {
-            extends: true,
-            test: {
-              name: 'lib',
-              include: [
-                ...pure,
-                '{widget,dashboard}/src/**/*.test.{ts,tsx}',
-                'tool-server/src/**/*.test.ts',
-                'examples/**/*.test.ts',
-              ],
-            },
-          },
-          { extends: true, test: { name: 'embedded', ...server, globalSetup: 'server/test/engines/embedded.ts' } },
-          { ...external, test: { ...external.test, include: ofStores, exclude: [...server.exclude, ...once] } },
-          {
-            extends: true,
-            test: {
-              name: 'browser',
-              ...browser,
-              globalSetup: ['server/test/engines/embedded.ts', 'server/test/engines/pages.ts'],
-            },
-          },
-          {
-            extends: true,
-            test: { name: 'processes', ...processes, globalSetup: 'server/test/engines/installation.ts' },
-          },
-        ],
+    projects: [
+      { extends: true, test: { name: 'lib', include: inTier(lib) } },
+      {
+        extends: true,
+        test: { name: 'embedded', include: inTier(stored), globalSetup: 'server/test/engines/embedded.ts' },
+      },
+      {
+        extends: true,
+        test: { name: 'external', include: onSeveralMachines, globalSetup: 'server/test/engines/external.ts' },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'browser',
+          include: inTier(browser),
+          testTimeout: 240_000,
+          // A browser keeps more than one core busy. With little competition it behaves as on a user's machine.
+          maxWorkers: availableParallelism(),
+          sequence: { groupOrder: 1 },
+          globalSetup: ['server/test/engines/embedded.ts', 'server/test/engines/pages.ts'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'processes',
+          include: inTier(processes),
+          testTimeout: 240_000,
+          isolate: true,
+          globalSetup: 'server/test/engines/installation.ts',
+        },
+      },
+    ],
   },
 })

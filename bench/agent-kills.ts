@@ -5,7 +5,7 @@
 //
 // Five users talk to the agent of one installation, each with a page that runs tools. The script kills the server at
 // random moments, starts it again, and finally compares the rows with what the users saw. The tests run a smaller
-// version (`server/test/processes/agent.test.ts`).
+// version (`server/test/processes/agent-kills.test.ts`).
 //
 // With --suspend, two servers share a PostgreSQL and a Redis. Instead of being killed, the server that the users are
 // connected to is suspended for this number of seconds, and the users continue on the other one.

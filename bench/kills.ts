@@ -3,7 +3,7 @@
 //   node bench/kills.ts [--server=200] [--postgres=50]
 //
 // Eight clients create keys continuously. This script restarts a killed server, and the server restarts a killed
-// PostgreSQL. The tests run a smaller version (`server/test/processes/kill.test.ts`).
+// PostgreSQL. The tests run a smaller version (`server/test/processes/kills.test.ts`).
 
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -6,15 +6,13 @@ import type { ToolUser } from '../src/kernel/foundation/tool-user.ts'
 import { recheckMs } from '../src/kernel/stores/changes.ts'
 import { connectRedis } from '../src/kernel/stores/redis.ts'
 import { type FoundSource, hubChannels } from '../src/tools/hub/messages.ts'
-import { testSecret } from './engines/engines.ts'
 import { confirmFrame, createFrameKey } from './frames.ts'
-import { makeConfig } from './harness.ts'
 import type { HttpService } from './http-server.ts'
 import { makeMessage, post } from './mcp-messages.ts'
 import { type Pair, startPair } from './node-pair.ts'
-import { startTestProvider } from './oidc-provider.ts'
-import { offer, openPage, openSocket, type Page, type PageOptions, pageOrigin } from './page.ts'
-import { patience, type ServerProcess, useInstallation } from './processes.ts'
+import { countPings, startNodes } from './node-processes.ts'
+import { offer, openPage, openSocket, type Page, pageOrigin } from './page.ts'
+import { patience, type ServerProcess } from './processes.ts'
 import { callerFor, member, type Person } from './shop.ts'
 
 const { redisUrl } = inject('engines')
@@ -91,36 +89,6 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
     }
     after.answer(() => 'still')
     expect((await me(one).call('add')).content[0].text).toBe('still')
-  })
-
-  test('drop the pages of a node that is killed, and end each of its calls with one error', async () => {
-    const { one, two, page, me } = await startNodes()
-    const kept = await page(one)
-    const lost = await page(two, { hello: { tab_id: 'tab-2' } })
-    await offer(lost, 'add')
-    const sources = [kept.ready.session, lost.ready.session]
-    await vi.waitFor(async () => expect(await me(one).sources()).toEqual(sources))
-    const call = me(one).call('add')
-    await lost.next('tool/call')
-    const pings = countPings(kept)
-    two.signal('SIGKILL')
-    await two.finished
-    expect((await call).content[0].text).toContain('SOURCE_GONE')
-    await vi.waitFor(async () => expect(await me(one).sources()).toEqual([kept.ready.session]), patience)
-    expect(pings(), 'in the server’s own time').toBeLessThanOrEqual(1)
-  })
-
-  test('cancel the calls of a node that is killed', async () => {
-    const { one, two, page, me } = await startNodes()
-    const called = await page(one)
-    await offer(called, 'add')
-    await vi.waitFor(async () => expect(await me(two).sources()).toEqual([called.ready.session]))
-    me(two)
-      .call('add')
-      .catch(() => undefined)
-    const { call_id } = await called.next('tool/call')
-    two.signal('SIGKILL')
-    expect(await called.next('tool/cancel')).toMatchObject({ call_id, reason: 'The caller disconnected' })
   })
 })
 
@@ -484,91 +452,8 @@ async function nextMessage({ service }: HttpService): Promise<void> {
   await end?.()
 }
 
-async function startNodes() {
-  const { config, remove } = await makeConfig()
-  const provider = await startTestProvider()
-  onTestFinished(async () => {
-    await provider.stop()
-    await remove()
-  })
-  const settings = {
-    DATABASE_URL: config.databaseUrl ?? '',
-    REDIS_URL: config.redisUrl ?? '',
-    INLAY_REDIS_PREFIX: config.redisPrefix,
-    INLAY_SECRET: testSecret,
-    INLAY_PUBLIC_URL: 'http://localhost:8787',
-  }
-  const installations = [useInstallation(settings), useInstallation(settings)] as const
-  const one = await installations[0].start()
-  const two = await installations[1].start()
-  const admin = await installations[0].token('admin@demo.test', 'demo')
-  const member = await installations[0].token('member@demo.test', 'demo')
-  await one.call('PATCH', '/api/identity-providers/config', {
-    token: admin,
-    body: { idp_type: 'custom_oidc', idp_issuer: provider.issuer, allowed_audiences: ['shop'] },
-  })
-  const { body: key } = await one.call('POST', '/api/publishable-keys', { token: admin, body: { name: 'Shop' } })
-  const id_token = await provider.idToken({ sub: 'mem', email: 'member@demo.test', email_verified: true })
-  const ticket = async (node: ServerProcess) => {
-    const body = { publishable_key: key.key, id_token, embedding_origin: pageOrigin }
-    return (await node.call('POST', '/api/auth/pk-ticket', { body })).body.ticket as string
-  }
-  return {
-    one,
-    two,
-    admin,
-    ticket,
-    page: async (node: ServerProcess, options?: PageOptions): Promise<Page> =>
-      openPage(node.url, await ticket(node), options),
-    revoke: (node: ServerProcess) => node.call('DELETE', `/api/publishable-keys/${key.id}`, { token: admin }),
-    me: (node: ServerProcess) => mcpClient(node, member),
-  }
-}
-
-/**
- * Measures the server's time in pings, one in 15 s, so that a slow machine slows both the clock and the measured work.
- */
-function countPings({ socket }: Page): () => number {
-  let count = 0
-  socket.on('ping', () => {
-    count += 1
-  })
-  return () => count
-}
-
 const comesIn = (node: ServerProcess, ticket: string): Promise<boolean> =>
   openSocket(node.url, ticket).then(
     () => true,
     () => false,
   )
-
-/** A minimal MCP client. */
-function mcpClient(node: ServerProcess, token: string) {
-  const callTool = async (name: string, args: object, signal?: AbortSignal) => {
-    const params = { name, arguments: args }
-    const response = await fetch(`${node.url}/mcp`, {
-      method: 'POST',
-      ...(signal && { signal }),
-      headers: {
-        authorization: `Bearer ${token}`,
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-      },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
-    })
-    const text = await response.text()
-    return JSON.parse(text.match(/^data: (.*)$/m)?.[1] ?? text).result
-  }
-  return {
-    call: (tool_name: string, args: object = {}, signal?: AbortSignal) =>
-      callTool('hub_call_tool', { tool_name, args }, signal),
-    async sources(): Promise<string[]> {
-      const { sources } = (await callTool('hub_list_sources', {})).structuredContent
-      return sources.map(({ sourceId }: { sourceId: string }) => sourceId)
-    },
-    async openTabs(): Promise<unknown> {
-      const headers = { authorization: `Bearer ${token}` }
-      return (await fetch(`${node.url}/api/hub/open-tabs`, { headers })).json()
-    },
-  }
-}

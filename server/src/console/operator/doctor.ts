@@ -39,28 +39,37 @@ export async function examine(): Promise<void> {
   let config: Config | undefined
   try {
     config = readConfig()
-    findings.push({
-      name: 'configuration',
-      text: config.publicUrl ? `${config.mode}, ${config.publicUrl}` : config.mode,
-    })
   } catch (error) {
     findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
   }
+  if (config) findings.push(describeConfiguration(config))
   findings.push(...describeUnknownSettings().map((warning) => ({ name: 'configuration', text: '', warning })))
-  if (config) {
-    if (!config.databaseUrl || !config.redisUrl) findings.push(await checkDisk(config))
-    findings.push(...(await checkStores(config)))
-    findings.push(await checkSignIn(config))
-    findings.push(await checkModel(config))
-    if (config.polar) findings.push(await checkBilling(config, config.polar))
-    if (config.mail) findings.push(await checkMail(config.mail))
-    if (config.github.app) findings.push(await checkGithub(config, config.github.app))
-    if (config.telemetry) findings.push(await checkTelemetry(config, config.telemetry))
-  }
-  for (const { name, text, problem, warning } of findings)
-    console.log(`${problem ? '✗' : warning ? '!' : '✓'} ${name.padEnd(14)} ${problem ?? warning ?? text}`)
+  if (config) findings.push(...(await examineConfigured(config)))
+  for (const finding of findings) console.log(describeFinding(finding))
   if (findings.some(({ problem }) => problem)) throw new CommandFailed('Found problems; see above')
 }
+
+/** Checks what the settings name. */
+export async function examineConfigured(config: Config): Promise<Finding[]> {
+  const findings: Finding[] = []
+  if (!config.databaseUrl || !config.redisUrl) findings.push(await checkDisk(config))
+  findings.push(...(await checkStores(config)))
+  findings.push(await checkSignIn(config))
+  findings.push(await checkModel(config))
+  if (config.polar) findings.push(await checkBilling(config, config.polar))
+  if (config.mail) findings.push(await checkMail(config.mail))
+  if (config.github.app) findings.push(await checkGithub(config, config.github.app))
+  if (config.telemetry) findings.push(await checkTelemetry(config, config.telemetry))
+  return findings
+}
+
+export const describeFinding = ({ name, text, problem, warning }: Finding): string =>
+  `${problem ? '✗' : warning ? '!' : '✓'} ${name.padEnd(14)} ${problem ?? warning ?? text}`
+
+const describeConfiguration = ({ mode, publicUrl }: Config): Finding => ({
+  name: 'configuration',
+  text: publicUrl ? `${mode}, ${publicUrl}` : mode,
+})
 
 function checkRuntime(): Finding {
   const isRight = Number(process.versions.node.split('.')[0]) >= wantedNode

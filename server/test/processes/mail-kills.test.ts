@@ -42,24 +42,3 @@ test('kill -9 while mail is sent loses none, and sends a mail at most twice', as
   const ids = new Set(smtp.received.map(({ headers }) => headers['message-id']))
   expect(ids.size, 'a repeated mail has the same ID').toBe(moments.length)
 })
-
-test('doctor connects to the SMTP server, and explains what is wrong', async () => {
-  const smtp = await useSmtp()
-  const inlay = useUsedInstallation()
-  const examine = async (env: Record<string, string>) => {
-    const { code, stdout } = await inlay.run('doctor', env)
-    expect(stdout).not.toContain('hunter2')
-    return { code, line: stdout.split('\n').find((line) => line.includes(' mail ')) }
-  }
-  const host = new URL(smtp.url).host
-  expect(await examine(smtp.env)).toEqual({
-    code: 0,
-    line: `✓ mail           ${host} accepts mail from Inlay <inlay@example.com>`,
-  })
-  smtp.trouble = () => '535 Wrong password'
-  const env = { ...smtp.env, INLAY_SMTP_URL: smtp.url.replace('//', '//me:hunter2@') }
-  expect(await examine(env)).toEqual({
-    code: 1,
-    line: expect.stringMatching(/^✗ mail {11}127.0.0.1:\d+ can't be used: .*\. Check INLAY_SMTP_URL\.$/),
-  })
-})
