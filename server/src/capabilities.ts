@@ -25,7 +25,7 @@ import { mailingNotices } from './organizations/directories/notices.ts'
 import { createMailSender } from './organizations/mail/sender.ts'
 import { expiringInvitations } from './organizations/organizations/invitations.ts'
 import { createBilling } from './plans/billing/billing.ts'
-import { type BillingWork, createBillingWork } from './plans/billing/work.ts'
+import { workingAtBillingProvider } from './plans/billing/work.ts'
 import { createAnonymousLimits } from './plans/budgets/anonymous.ts'
 import { expiringBudgets } from './plans/budgets/expiry.ts'
 import type { Billing } from './plans/subscriptions/billing-provider.ts'
@@ -44,7 +44,6 @@ import { createTickets, type Tickets } from './visitors/tickets/signed-tickets.t
 /** The service and all capabilities that keep state between requests. Operations and tools declare which they need. */
 export interface Capabilities extends Service, Billing {
   jobs: Jobs
-  billingWork: BillingWork
   keyLookup: KeyLookup
   identities: Identities
   tickets: Tickets
@@ -89,7 +88,6 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const mayVisitorsTalk = async (id: string) => (await agentSettings.of(id)).anonymous.is_enabled
   const heldAccess = keep(createHeldAccess(service, mayVisitorsTalk))
   const billing = keep(await createBilling(service))
-  const billingWork = keep(createBillingWork({ ...service, billing }))
   const remoteTools = createRemoteTools(service, builtInNames)
   const toolCalls = keep(createToolCallRecorder(service, createContentsDays(service)))
   const hub = keep(await createHub(service, builtInNames, remoteTools, toolCalls))
@@ -125,6 +123,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const mailSender = mail && keep(createMailSender(service, mail))
   keep(
     jobs.serve([
+      ...workingAtBillingProvider({ ...service, billing }),
       expiringBudgets,
       expiringInvitations,
       ...(mailSender ? [mailSender.kind, mailingNotices(service)] : []),
@@ -152,7 +151,6 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     models,
     agentSettings,
     billing,
-    billingWork,
     departures,
     erasures,
     github,

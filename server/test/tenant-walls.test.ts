@@ -198,6 +198,24 @@ describe('the catalog', () => {
     await expect(erasing).rejects.toMatchObject({ code: '42501' })
   })
 
+  test('lets maintenance erase members and invitations of an organization that pays by the seat', async () => {
+    const [id, erasure] = [newId(), newId()]
+    await app.service.database.asOrg(id, async (sql) => {
+      await sql`insert into organizations (id, name, slug) values (${id}, 'By seat', ${id})`
+      await sql`
+        insert into subscriptions (organization_id, id, status, plan_id, product_id, customer_id, seats, created_at, updated_at)
+        values (${id}, ${newId()}, 'active', 'team', 'x', 'x', 2, now(), now())`
+      await invite(sql, 'late@example.com')
+      await sql`
+        insert into organization_erasures (id, organization_hash, pending_id, requested_by, counts)
+        select ${erasure}, ${id}, ${id}, id, '{}' from users limit 1`
+    })
+    const { rows } = await withMaintenance(app.stores.maintenance, (client) =>
+      client.query(`select erase_rows($1, $2, 'invitations', 1) as erased`, [erasure, id]),
+    )
+    expect(rows).toEqual([{ erased: 1 }])
+  })
+
   test.each([
     // A key without the organization could reference another organization's row.
     ['foreign key between tenant tables', 'f'],

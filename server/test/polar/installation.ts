@@ -57,9 +57,9 @@ export interface PolarCustomer {
   /** Sends a webhook of the stand-in to the service. */
   receive(options?: Parameters<PolarStandIn['webhook']>[1]): Promise<{ status: number; outcome: unknown }>
   plan(): Promise<string>
-  /** What is to be done at Polar. */
-  work(): Promise<{ task: string; attempts: number; is_due: boolean; is_leased: boolean }[]>
-  /** Makes everything that is to be done due now, and ends leases. */
+  /** The jobs that are to be done at Polar. Those that only recur, in a day or later, are left out. */
+  work(): Promise<{ kind: string; attempts: number; is_due: boolean; is_leased: boolean }[]>
+  /** Makes all of them due now, without those that are running. */
   hurry(): Promise<void>
 }
 
@@ -90,11 +90,16 @@ export async function makePolarCustomer({ app, polar }: PolarInstallation): Prom
       database.asOrg(
         id,
         (sql) => sql`
-          select task, attempts, due_at <= now() as is_due, coalesce(leased_until > now(), false) as is_leased
-          from billing_work order by task`,
+          select kind, attempts, due_at <= now() as is_due, lease is not null as is_leased
+          from jobs where kind like 'billing_%' and due_at < now() + interval '2 hours' order by kind`,
       ),
     async hurry() {
-      await database.asOrg(id, (sql) => sql`update billing_work set due_at = now(), leased_until = null`)
+      await database.asOrg(id, async (sql) => {
+        sql.wakeWorker?.()
+        await sql`
+          update jobs set due_at = now()
+          where kind like 'billing_%' and due_at < now() + interval '2 hours' and lease is null`
+      })
     },
   }
 }

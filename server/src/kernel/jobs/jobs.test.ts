@@ -373,6 +373,25 @@ test('a failed job is retried later, and its failures are visible until it succe
   expect(failures).toEqual([0, 1, 2])
 })
 
+test('a job that failed keeps its pause, however often it’s requested for later or while it ran', async () => {
+  const kind = newKind()
+  const gate = useGate()
+  const run = vi.fn(async () => {
+    await gate.opened
+    throw new Error('Not yet')
+  })
+  startNode({ name: kind, judge: () => ({ retryAfterSeconds: 600 }), run })
+  await request(kind)
+  await vi.waitFor(() => expect(run).toHaveBeenCalled())
+  await request(kind)
+  gate.open()
+  await vi.waitFor(async () => expect(await rowsOf(kind)).toMatchObject([{ lease: null, last_error: 'Not yet' }]))
+  await app.service.database.asOrg(demo, (sql) => requestJob(sql, kind, { due: { inSeconds: 1 } }))
+  const [{ due_at: due = '' } = {}] = await rowsOf(kind)
+  expect(Date.parse(due) - Date.now()).toBeGreaterThan(500_000)
+  expect(run).toHaveBeenCalledOnce()
+})
+
 test('jobs that wait and jobs that keep failing are visible by kind, in the metrics too', async () => {
   const [late, bad] = [newKind(), newKind()]
   await request(late, 'a')

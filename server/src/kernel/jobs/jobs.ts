@@ -431,8 +431,9 @@ async function end(sql: Sql, one: Running, outcome: JobOutcome): Promise<void> {
   if (!next) throw new JobLost('The lease of the job was lost')
 }
 
+/** A request that came while the job ran is served by the retry, so that many requests don't make it retry at once. */
 const postpone = (sql: Sql, one: Running, seconds: number, error: unknown) => sql`
-  update jobs set lease = null, again_at = null, due_at = least(again_at, now() + make_interval(secs => ${seconds})),
+  update jobs set lease = null, again_at = null, due_at = now() + make_interval(secs => ${seconds}),
     last_error = ${String((error as Error)?.message ?? error).slice(0, longestErrorLength)}
   where organization_id = ${one.organization_id} and kind = ${one.kind} and key = ${one.key} and lease = ${one.lease}`
 

@@ -15,21 +15,15 @@ export const requestJob = (sql: Sql, kind: string, { key = '', due = now }: { ke
 /**
  * Requests jobs of the transaction's organization, one for each key. They run if the transaction commits, and see what
  * it wrote. A job that is waiting already becomes due no later than requested, and one that is running runs once more.
+ * If it failed, only a request for now hastens its retry.
  * Request them at the end of a transaction: a job's row stays locked until the commit.
  */
 export async function requestJobs(sql: Sql, kind: string, keys: readonly string[], due: Due = now): Promise<void> {
   if (keys.length === 0) return
   if (due === now) sql.wakeWorker?.()
-  // `do update` locks an existing row even if it changes nothing, so no node claims it before this transaction commits.
-  // With `do nothing`, a node could take the job meanwhile and not see what the transaction wrote.
   await sql`
-    insert into jobs as job (organization_id, kind, key, due_at)
-    select current_organization(), ${kind}, key, ${timeOf(due)}::timestamptz + make_interval(secs => ${secondsOf(due)})
-    from (select distinct key from unnest(${keys}::text[]) as key order by key) as keys
-    on conflict (organization_id, kind, key) do update set
-      due_at = case when job.lease is null then least(job.due_at, excluded.due_at) else job.due_at end,
-      again_at = case when job.lease is null then null else least(job.again_at, excluded.due_at) end
-    where job.lease is not null or job.due_at > excluded.due_at`
+    select request_jobs(current_organization(), ${kind}, ${keys},
+                        ${timeOf(due)}::timestamptz + make_interval(secs => ${secondsOf(due)}))`
 }
 
 /** Requests a job that belongs to no organization, also in an organization's transaction. Its key must be new. */

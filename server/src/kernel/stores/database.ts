@@ -44,8 +44,6 @@ export interface Database {
   asKeyHolder<T>(keyHash: string, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees the abandoned runs of all organizations, and no other tenant rows. */
   asKeeper<T>(work: (sql: Sql) => Promise<T>): Promise<T>
-  /** A transaction that sees what is to be done at the billing provider for all organizations, and their seats. */
-  asBiller<T>(work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees to which organization an installation of the operator's GitHub app belongs. */
   asGithubInstallation<T>(installationId: number, work: (sql: Sql) => Promise<T>): Promise<T>
   /** A transaction that sees which organization has verified an email domain, and no other tenant rows. */
@@ -262,7 +260,6 @@ export function openDatabase({
     asInvitee: (email, work) => transaction('invitees', 'inlay.invited_email', email, work),
     asKeyHolder: (keyHash, work) => transaction('keys', 'inlay.key_hash', keyHash, work),
     asKeeper: (work) => transaction('runs', 'inlay.task', 'runs', work),
-    asBiller: (work) => transaction('billing', 'inlay.task', 'billing', work),
     asGithubInstallation: (id, work) => transaction('code_sync', 'inlay.github_installation', String(id), work),
     asEmailDomain: (domain, work) => transaction('domains', 'inlay.email_domain', domain, work),
     asDomainChecker: (work) => transaction('sign_in', 'inlay.task', 'sign_in', work),

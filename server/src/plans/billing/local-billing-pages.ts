@@ -3,19 +3,20 @@ import { z } from 'zod'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { limitForm, readForm, tokenField } from '../../kernel/http/forms.ts'
 import { escapeHtml, page, pageHeaders } from '../../kernel/http/pages.ts'
+import type { Jobs } from '../../kernel/jobs/jobs.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { planOfProduct } from '../plans/plans.ts'
 import type { Billing } from '../subscriptions/billing-provider.ts'
+import { billingSync } from '../subscriptions/subscriptions.ts'
 import { billingLink, changeSubscription, readSubscription, subscribe } from './local-billing.ts'
 import { receiveDelivery, signDelivery } from './webhooks.ts'
-import type { BillingWork } from './work.ts'
 
 const Form = z.object({
   token: z.string().max(100),
   change: z.enum(['cancel', 'cancel_now', 'resume']).optional(),
 })
 
-type Parts = Service & Billing & { billingWork: BillingWork }
+type Parts = Service & Billing & { jobs: Jobs }
 
 /** Checkout and portal of local billing. Every form carries a single-use token, so it can't be forged or sent twice. */
 export function serveLocalBilling(service: Parts): Hono {
@@ -76,7 +77,7 @@ async function announceChange(service: Parts, organizationId: string): Promise<v
   }
   const delivery = { id: newId(), timestamp: String(Math.floor(now / 1000)), body: JSON.stringify(event) }
   await receiveDelivery(service, signDelivery(service.billing?.webhookSecret ?? '', delivery))
-  await service.billingWork.run(organizationId, 'sync')
+  await service.jobs.run({ organizationId, kind: billingSync })
 }
 
 async function showPortal(c: Context, service: Service, organizationId: string, token: string): Promise<Response> {

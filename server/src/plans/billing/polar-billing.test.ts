@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
   makePolarCustomer,
   type PolarCustomer,
@@ -7,7 +7,7 @@ import {
   startPolarInstallation,
 } from '../../../test/polar/installation.ts'
 import type { Trouble } from '../../../test/polar/stand-in.ts'
-import { createBillingWork } from './work.ts'
+import { billingSync } from '../subscriptions/subscriptions.ts'
 
 let installation: PolarInstallation
 beforeAll(async () => {
@@ -49,7 +49,7 @@ describe('the checkout', () => {
       external_customer_id: customer.id,
       success_url: expect.stringMatching(/\/o\/customer[\w-]*\/billing\?checkout=done$/),
     })
-    expect(await customer.work()).toEqual([{ task: 'sync', attempts: 0, is_due: false, is_leased: false }])
+    expect(await customer.work()).toEqual([{ kind: 'billing_sync', attempts: 0, is_due: false, is_leased: false }])
   })
 
   test('starts with the seats that are in use, for products that are sold by the seat', async () => {
@@ -167,19 +167,18 @@ describe('a forced sync', () => {
     test('and the end of this time needs no webhook', async () => {
       const { polar, app } = installation
       const customer = await makeCustomer()
-      polar.subscribe(customer.id, { status: 'past_due', created_at: ago(40), modified_at: ago(6) })
-      expect((await read(customer))[0]).toBe('team')
-      await app.service.database.asOrg(
+      polar.subscribe(customer.id, { status: 'past_due', created_at: ago(40), modified_at: ago(6.5) })
+      const [plan, until] = await read(customer)
+      expect(plan).toBe('team')
+      const [sync] = await app.service.database.asOrg(
         customer.id,
-        (sql) => sql`update subscriptions set past_due_since = now() - interval '7 days 1 second'`,
+        (sql) => sql`select due_at::timestamptz(3) from jobs where kind = ${billingSync}`,
       )
-      await app.service.database.asOrg(
-        customer.id,
-        (sql) =>
-          sql`update organizations set billing_read_at = now() - interval '1 hour' where id = current_organization()`,
-      )
-      const work = createBillingWork({ ...app.service }, 50)
-      onTestFinished(() => work.close())
+      expect(sync).toEqual({ due_at: until })
+      await app.service.database.asOrg(customer.id, async (sql) => {
+        await sql`update subscriptions set past_due_since = past_due_since - interval '12 hours'`
+        await sql`update jobs set due_at = due_at - interval '12 hours' where kind = ${billingSync}`
+      })
       await expect.poll(() => customer.plan()).toBe('free')
     })
 

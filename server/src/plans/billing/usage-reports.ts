@@ -1,28 +1,31 @@
 import type { Service } from '../../kernel/foundation/service.ts'
-import { keepDoing } from '../../kernel/lib/clock.ts'
-import type { Database } from '../../kernel/stores/database.ts'
+import { againAt, type Job, type JobEnd, type JobOutcome } from '../../kernel/jobs/jobs.ts'
 import {
   type Billing,
   BillingFailed,
   type BillingProvider,
   type ReportedUsage,
 } from '../subscriptions/billing-provider.ts'
-import { requestWork } from '../subscriptions/work-requests.ts'
 
 const batchSize = 500
+const keptDays = 90
+const mostForgotten = 10_000
 
 /**
- * Reports a batch of an organization's usage, and requests the next one. A crash after sending repeats the batch, whose
- * events the provider recognizes by their ids.
+ * Reports a batch of an organization's usage. A crash after sending repeats the batch, whose events the provider
+ * recognizes by their ids. Usage that was never reported is deleted: after 90 days, and right away if the operator has
+ * removed the provider.
  */
 export async function reportUsage(
-  { database, log }: Pick<Service, 'database' | 'log'>,
-  { reportUsage: send }: BillingProvider,
-  organizationId: string,
-): Promise<void> {
-  if (!send) return
-  const events = await database.asOrg(
-    organizationId,
+  { billing, log }: Pick<Service, 'log'> & Billing,
+  job: Job,
+): Promise<JobOutcome | JobEnd> {
+  const send = billing?.reportUsage
+  const days = send ? keptDays : 0
+  const forgotten = await forgetUsage(job, days)
+  if (forgotten > 0) log.info({ organization: job.organizationId, days }, 'Deleted usage that was not reported')
+  if (!send) return 'done'
+  const events = await job.transaction(
     (sql) => sql<ReportedUsage>`
       select id, organization_id, model, prompt_tokens, completion_tokens, cost_micro_usd, created_at
       from unreported_usage join usage_events using (organization_id, created_at, id)
@@ -34,62 +37,42 @@ export async function reportUsage(
   if (refusals.length > 0 && refusals.length === events.length) throw refusals[0]?.error
   for (const { event, error } of refusals) {
     log.error(
-      { event: event.id, organization: organizationId, err: error },
+      { event: event.id, organization: job.organizationId, err: error },
       'The billing provider refuses a usage event',
     )
   }
-  await database.asOrg(organizationId, async (sql) => {
+  return job.settle(async (sql) => {
     const refused = refusals.map(({ event }) => event.id)
     await sql`
       update unreported_usage set refusal = given.reason
       from unnest(${refused}::uuid[], ${refusals.map(({ error }) => error.message)}::text[]) as given (id, reason)
       where unreported_usage.id = given.id`
     await sql`delete from unreported_usage where refusal is null and id = any(${events.map(({ id }) => id)})`
-    if (events.length === batchSize) await requestWork(sql, 'usage')
+    if (events.length === batchSize) return { again: { inSeconds: 0 } }
+    const [oldest] = await sql<{ forgotten_at: string | null }>`
+      select (min(recorded_at) + make_interval(days => ${keptDays}))::text as forgotten_at from unreported_usage
+      where organization_id = (select current_organization())`
+    return againAt(oldest?.forgotten_at)
   })
 }
 
-const keptDays = 90
-const forgetEveryMs = 60 * 60_000
-const mostForgotten = 10_000
-
-/**
- * Deletes usage that was never reported: after 90 days, and right away if the operator has removed the provider. New
- * usage is no longer marked as unreported then.
- */
-export function forgetUsage(
-  { database, log, billing }: Pick<Service, 'database' | 'log'> & Billing,
-  everyMs = forgetEveryMs,
-): { close(): Promise<void> } {
-  const days = billing?.reportUsage ? keptDays : 0
-  async function forget(): Promise<void> {
-    const found = await database.asBiller(
-      (sql) => sql<{ organization_id: string }>`
-        select distinct organization_id from unreported_usage
-        where recorded_at < now() - make_interval(days => ${days}) limit 100`,
-    )
-    for (const { organization_id } of found) await forgetUsageOf(database, organization_id, days)
-    if (found.length > 0) log.info({ organizations: found.length, days }, 'Deleted usage that was not reported')
-  }
-  return keepDoing(
-    () => forget().catch((error) => log.warn({ err: error }, 'Could not delete unreported usage; retrying')),
-    everyMs,
-  )
-}
-
-async function forgetUsageOf({ asOrg }: Database, organizationId: string, days: number): Promise<void> {
-  for (let count = mostForgotten; count === mostForgotten; ) {
-    const deleted = await asOrg(organizationId, async (sql) => {
+/** Returns how many events were deleted. Without a provider, new usage is no longer marked as unreported, either. */
+async function forgetUsage(job: Job, days: number): Promise<number> {
+  for (let total = 0; ; ) {
+    const { length } = await job.transaction(async (sql) => {
       if (days === 0) {
         await sql`update organizations set reports_usage = false where id = current_organization() and reports_usage`
       }
       return sql`
         delete from unreported_usage where id in (
           select id from unreported_usage
-          where recorded_at < now() - make_interval(days => ${days}) order by id limit ${mostForgotten})
+          where organization_id = (select current_organization())
+            and recorded_at < now() - make_interval(days => ${days}) order by id limit ${mostForgotten})
         returning true`
     })
-    count = deleted.length
+    total += length
+    if (length < mostForgotten) return total
+    job.signal.throwIfAborted()
   }
 }
 

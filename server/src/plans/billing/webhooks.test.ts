@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { useTestService } from '../../../test/harness.ts'
 import { makePolarCustomer, type PolarInstallation, startPolarInstallation } from '../../../test/polar/installation.ts'
 import type { SignedWebhook } from '../../../test/polar/stand-in.ts'
+import { billingSync } from '../subscriptions/subscriptions.ts'
 import { receiveDelivery } from './webhooks.ts'
 
 let installation: PolarInstallation
@@ -163,12 +164,12 @@ test('is kept while Polar is away, and its effect appears afterwards', async () 
   polar.subscribe(customer.id)
   polar.trouble = () => ({ status: 503 })
   expect(await customer.receive()).toEqual({ status: 202, outcome: 'accepted' })
-  await vi.waitFor(async () => expect(await customer.work()).toMatchObject([{ attempts: 1, is_due: false }]))
-  await app.service.billingWork.run(customer.id, 'sync')
+  await vi.waitFor(async () => expect(await customer.work()).toMatchObject([{ attempts: 1, is_leased: false }]))
+  await app.service.jobs.run({ organizationId: customer.id, kind: billingSync })
   expect(await customer.work(), 'it backs off').toMatchObject([{ attempts: 1 }])
   polar.trouble = undefined
   await customer.hurry()
-  await app.service.billingWork.run(customer.id, 'sync')
+  await app.service.jobs.run({ organizationId: customer.id, kind: billingSync })
   await vi.waitFor(async () => expect(await customer.work()).toEqual([]))
   expect(await customer.plan()).toBe('team')
 })

@@ -4,11 +4,12 @@ import { Hono } from 'hono'
 import { z } from 'zod'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { readText } from '../../kernel/http/connections.ts'
+import type { Jobs } from '../../kernel/jobs/jobs.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { failure } from '../../kernel/lib/errors.ts'
 import { isId } from '../../kernel/lib/ids.ts'
 import type { Billing } from '../subscriptions/billing-provider.ts'
-import { requestWork } from '../subscriptions/work-requests.ts'
-import type { BillingWork } from './work.ts'
+import { billingSync } from '../subscriptions/subscriptions.ts'
 
 /** A signed message of the billing provider, as specified by Standard Webhooks. */
 export interface Delivery {
@@ -29,7 +30,7 @@ const toleratedSkewSeconds = 5 * 60
 const keptDays = 7
 
 /** Receives the provider's webhooks at `POST /billing/webhooks`. */
-export function serveBillingWebhooks(service: Parts & { billingWork: BillingWork }): Hono {
+export function serveBillingWebhooks(service: Parts & { jobs: Jobs }): Hono {
   const app = new Hono()
   app.post('/webhooks', async (c) => {
     const header = (name: string) => c.req.header(`webhook-${name}`) ?? ''
@@ -40,7 +41,7 @@ export function serveBillingWebhooks(service: Parts & { billingWork: BillingWork
       body: await readText((c.env as HttpBindings).incoming, bodyLimit),
     })
     // Not awaited: the provider gives up after a few seconds, and the request is stored.
-    if (outcome === 'accepted') void service.billingWork.run(organizationId, 'sync')
+    if (outcome === 'accepted') void service.jobs.run({ organizationId, kind: billingSync })
     return c.json({ status: outcome }, 202)
   })
   return app
@@ -66,7 +67,7 @@ export async function receiveDelivery(
       on conflict do nothing returning id`
     if (!added) return 'duplicate'
     await sql`delete from billing_deliveries where received_at < now() - ${keptDays} * interval '1 day'`
-    await requestWork(sql, 'sync')
+    await requestJob(sql, billingSync)
     return 'accepted'
   })
   if (outcome === 'ignored') log.info({ customer: organizationId }, 'The billing provider named an unknown customer')

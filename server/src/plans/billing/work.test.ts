@@ -6,11 +6,12 @@ import {
   type PolarInstallation,
   startPolarInstallation,
 } from '../../../test/polar/installation.ts'
-import { beginning } from '../../kernel/lib/clock.ts'
+import { createJobs, type Jobs } from '../../kernel/jobs/jobs.ts'
 import { newId } from '../../kernel/lib/ids.ts'
-import { recordUsage, type UsageRecord } from '../usage/record.ts'
-import { forgetUsage } from './usage-reports.ts'
-import { createBillingWork } from './work.ts'
+import type { Billing } from '../subscriptions/billing-provider.ts'
+import { billingSync } from '../subscriptions/subscriptions.ts'
+import { billingUsage, recordUsage, type UsageRecord } from '../usage/record.ts'
+import { workingAtBillingProvider } from './work.ts'
 
 let installation: PolarInstallation
 beforeAll(async () => {
@@ -33,11 +34,35 @@ async function makeSubscriber(
   return customer
 }
 
-/** Another node, which looks for work all the time. */
-function startNode(): void {
-  const node = createBillingWork(installation.app.service, 20)
-  onTestFinished(() => node.close())
+/** Another node. */
+function startNode(changes: Partial<Billing> = {}): Jobs {
+  const { service } = installation.app
+  const jobs = createJobs(service)
+  const served = jobs.serve(workingAtBillingProvider({ ...service, ...changes }))
+  onTestFinished(() => served.close())
+  return jobs
 }
+
+interface WaitingJob {
+  kind: string
+  hours: number
+}
+
+/** When the organization's jobs are due. */
+const schedule = ({ id }: PolarCustomer) =>
+  installation.app.service.database.asOrg(
+    id,
+    (sql) => sql<WaitingJob>`
+      select kind, round(extract(epoch from due_at - now()) / 3600)::int as hours from jobs
+      where kind like 'billing_%' order by kind`,
+  )
+
+/** What a day of waiting does. */
+const makeDue = ({ id }: PolarCustomer, kind: string) =>
+  installation.app.service.database.asOrg(
+    id,
+    (sql) => sql`update jobs set due_at = now() where kind = ${kind} and lease is null`,
+  )
 
 const usage = (organizationId: string, changes: Partial<UsageRecord> = {}): UsageRecord => ({
   id: newId(),
@@ -79,6 +104,7 @@ test('usage is reported with our ids, once, in batches', async () => {
   const duplicates = await duplicatesOf(async () => {
     startNode()
     startNode()
+    await customer.hurry()
     await vi.waitFor(async () => expect(await unreported(customer)).toEqual([]))
   })
   expect(missing(ids)).toEqual([])
@@ -106,13 +132,34 @@ test('usage that is recorded twice is reported once', async () => {
   expect(await unreported(customer)).toEqual([{ id: event.id, refusal: null }])
 })
 
+test('usage that is recorded while a batch is sent is reported afterwards', async () => {
+  const { polar } = installation
+  const customer = await makeSubscriber()
+  const ids = await use(customer, 1)
+  polar.trouble = async (name) => {
+    if (name === 'POST /v1/events/ingest') {
+      polar.trouble = undefined
+      ids.push(...(await use(customer, 1)))
+    }
+    return undefined
+  }
+  await vi.waitFor(async () => {
+    await customer.hurry()
+    expect(await unreported(customer)).toEqual([])
+  })
+  expect(ids).toHaveLength(2)
+  expect(missing(ids)).toEqual([])
+})
+
 test('a response that is lost after Polar stored the events repeats the batch, and Polar ignores it', async () => {
   const { polar } = installation
   const customer = await makeSubscriber()
   const ids = await use(customer, 3)
   polar.trouble = (name) => (name === 'POST /v1/events/ingest' ? 'hang up late' : undefined)
-  startNode()
-  await vi.waitFor(async () => expect(await customer.work()).toMatchObject([{ task: 'usage', attempts: 1 }]))
+  await customer.hurry()
+  await vi.waitFor(async () =>
+    expect(await customer.work()).toMatchObject([{ kind: billingUsage, attempts: 1, is_leased: false }]),
+  )
   expect(await unreported(customer)).toHaveLength(3)
   polar.trouble = undefined
   const duplicates = await duplicatesOf(async () => {
@@ -133,10 +180,14 @@ test('one event that Polar refuses is set aside with the reason, and all others 
     const isRefused = name === 'POST /v1/events/ingest' && events.some(({ external_id }) => external_id === bad)
     return isRefused ? { status: 422, body: '{"detail":[]}' } : undefined
   }
-  startNode()
+  await customer.hurry()
   await vi.waitFor(async () => expect(await unreported(customer)).toHaveLength(1))
   expect(await unreported(customer)).toEqual([{ id: bad, refusal: 'Polar responded with 422: {"detail":[]}' }])
   expect(missing(ids)).toEqual([])
+  expect(await schedule(customer), 'the refused one is forgotten after 90 days').toContainEqual({
+    kind: billingUsage,
+    hours: 90 * 24,
+  })
 })
 
 test.each([1, 30, 600])('if Polar refuses all of %i events, they are kept and sent later', async (count) => {
@@ -148,8 +199,10 @@ test.each([1, 30, 600])('if Polar refuses all of %i events, they are kept and se
     requests += 1
     return { status: 422, body: '{"detail":[]}' }
   }
-  startNode()
-  await vi.waitFor(async () => expect(await customer.work()).toMatchObject([{ task: 'usage', attempts: 1 }]))
+  await customer.hurry()
+  await vi.waitFor(async () =>
+    expect(await customer.work()).toMatchObject([{ kind: billingUsage, attempts: 1, is_leased: false }]),
+  )
   expect(await unreported(customer)).toEqual(ids.map((id) => ({ id, refusal: null })))
   expect(requests).toBeLessThan(100)
   polar.trouble = undefined
@@ -158,19 +211,29 @@ test.each([1, 30, 600])('if Polar refuses all of %i events, they are kept and se
   expect(missing(ids)).toEqual([])
 })
 
-test('after a rate limit, nothing is sent until Polar allows it', async () => {
+test('after a rate limit, nothing is sent until Polar allows it, however much is used meanwhile', async () => {
   const { polar } = installation
   const customer = await makeSubscriber()
-  await use(customer, 1)
-  polar.trouble = () => ({ status: 429, headers: { 'retry-after': '120' } })
-  startNode()
-  await vi.waitFor(async () => expect(await customer.work()).toMatchObject([{ attempts: 1 }]))
+  const ids = await use(customer, 1)
+  polar.trouble = async () => {
+    ids.push(...(await use(customer, 1)))
+    return { status: 429, headers: { 'retry-after': '120' } }
+  }
+  await customer.hurry()
+  await vi.waitFor(async () => expect(await customer.work()).toMatchObject([{ attempts: 1, is_leased: false }]))
+  ids.push(...(await use(customer, 1)))
   const [row] = await installation.app.service.database.asOrg(
     customer.id,
-    (sql) => sql<{ seconds: number }>`select extract(epoch from due_at - now()) as seconds from billing_work`,
+    (sql) => sql<{ seconds: number }>`
+      select extract(epoch from due_at - now()) as seconds from jobs where kind = ${billingUsage}`,
   )
   expect(row?.seconds).toBeGreaterThan(60)
   expect(row?.seconds).toBeLessThanOrEqual(120)
+  polar.trouble = undefined
+  await customer.hurry()
+  await vi.waitFor(async () => expect(await unreported(customer)).toEqual([]))
+  expect(ids).toHaveLength(3)
+  expect(missing(ids)).toEqual([])
 })
 
 test('a day without Polar loses nothing, and asks it less and less often', async () => {
@@ -178,20 +241,17 @@ test('a day without Polar loses nothing, and asks it less and less often', async
   const customer = await makeSubscriber()
   const ids = await use(customer, 700)
   polar.trouble = () => 'hang up'
-  await app.service.database.asOrg(
-    customer.id,
-    (sql) => sql`insert into billing_work (organization_id, task) values (current_organization(), 'usage')`,
-  )
   const waits: number[] = []
   for (let n = 0; n < 12; n += 1) {
     await customer.hurry()
-    await app.service.billingWork.run(customer.id, 'usage')
+    await app.service.jobs.run({ organizationId: customer.id, kind: billingUsage })
     const isPostponed = async () => expect(await customer.work()).toMatchObject([{ attempts: n + 1, is_leased: false }])
     await vi.waitFor(isPostponed)
     const [row] = await app.service.database.asOrg(
       customer.id,
       (sql) => sql<{ seconds: number }>`
-        select round(extract(epoch from due_at - now()) / 5) * 5 as seconds from billing_work where task = 'usage'`,
+        select round(extract(epoch from due_at - now()) / 5) * 5 as seconds from jobs
+        where kind = ${billingUsage}`,
     )
     waits.push(row?.seconds ?? 0)
   }
@@ -200,7 +260,6 @@ test('a day without Polar loses nothing, and asks it less and less often', async
   expect(await unreported(customer)).toHaveLength(700)
   polar.trouble = undefined
   await customer.hurry()
-  startNode()
   await vi.waitFor(async () => expect(await unreported(customer)).toEqual([]))
   expect(missing(ids)).toEqual([])
 })
@@ -216,15 +275,27 @@ test('seats follow members and invitations', async () => {
         insert into invitations (organization_id, id, email, role, invited_by)
         values (current_organization(), ${randomUUID()}, ${email}, 'member', 'admin')`,
     )
-  startNode()
   await invite('a@customer.example')
   await invite('b@customer.example')
+  await customer.hurry()
   await vi.waitFor(() => expect(seats()).toBe(3))
   await vi.waitFor(async () =>
     expect((await customer.request('GET', '/subscriptions')).body).toMatchObject({ seats: 3 }),
   )
   await app.service.database.asOrg(customer.id, (sql) => sql`delete from invitations where email like 'a@%'`)
-  await vi.waitFor(() => expect(seats()).toBe(2))
+  await vi.waitFor(async () => {
+    await customer.hurry()
+    expect(seats()).toBe(2)
+  })
+})
+
+test('changes of members of an organization that doesn’t pay by the seat request nothing', async () => {
+  const customer = await makeSubscriber()
+  await installation.app.service.database.asOrg(
+    customer.id,
+    (sql) => sql`update members set deactivated_at = now(), closed_by = id`,
+  )
+  expect(await schedule(customer)).toEqual([{ kind: billingSync, hours: 24 }])
 })
 
 test('seats that change with the next period are not set again and again', async () => {
@@ -235,23 +306,33 @@ test('seats that change with the next period are not set again and again', async
   await customer.request('POST', '/subscriptions/sync')
   expect((await customer.request('GET', '/subscriptions')).body).toMatchObject({ seats: 1 })
   const other = await makeSubscriber('bySeat', 9)
-  startNode()
+  await customer.hurry()
+  await other.hurry()
   await vi.waitFor(() => expect(polar.subscriptionsOf(other.id)[0]?.seats).toBe(1))
   expect(polar.subscriptionsOf(customer.id)[0]?.seats).toBe(9)
 })
 
 test('a subscription that was not read for a day is read again', async () => {
-  const { app, polar } = installation
+  const { polar } = installation
   const customer = await makeSubscriber()
   const [subscription] = polar.subscriptionsOf(customer.id)
   polar.change(subscription?.id ?? '', { status: 'canceled' })
-  await app.service.database.asOrg(
-    customer.id,
-    (sql) =>
-      sql`update organizations set billing_read_at = now() - interval '25 hours' where id = current_organization()`,
-  )
-  startNode()
+  expect(await schedule(customer)).toEqual([{ kind: billingSync, hours: 24 }])
+  await makeDue(customer, billingSync)
   await vi.waitFor(async () => expect(await customer.plan()).toBe('free'))
+  await vi.waitFor(async () => expect(await schedule(customer)).toEqual([{ kind: billingSync, hours: 24 }]))
+})
+
+test('an organization whose subscriptions are all gone is still read every day', async () => {
+  const { polar } = installation
+  const customer = await makeSubscriber()
+  polar.remove(polar.subscriptionsOf(customer.id)[0]?.id ?? '')
+  for (let day = 0; day < 2; day += 1) {
+    await makeDue(customer, billingSync)
+    await installation.app.service.jobs.run({ organizationId: customer.id, kind: billingSync })
+    await vi.waitFor(async () => expect(await schedule(customer)).toEqual([{ kind: billingSync, hours: 24 }]))
+  }
+  expect(await customer.plan()).toBe('free')
 })
 
 test('work that a node left behind is done by another one when the lease ends', async () => {
@@ -262,15 +343,12 @@ test('work that a node left behind is done by another one when the lease ends', 
     app.service.database.asOrg(
       customer.id,
       (sql) => sql`
-        insert into billing_work (organization_id, task, leased_until)
-        values (current_organization(), 'usage', now() + ${until}::interval)
-        on conflict (organization_id, task) do update set leased_until = excluded.leased_until`,
+        update jobs set lease = gen_random_uuid(), due_at = now() + ${until}::interval where kind = ${billingUsage}`,
     )
   await lease('1 hour')
-  await app.service.billingWork.run(customer.id, 'usage')
+  await app.service.jobs.run({ organizationId: customer.id, kind: billingUsage })
   expect(missing(ids), 'another node does it').toEqual(ids)
   await lease('-1 second')
-  startNode()
   await vi.waitFor(() => expect(missing(ids)).toEqual([]))
 })
 
@@ -301,8 +379,8 @@ describe('usage that was never reported', () => {
     }
     await age(old, 91)
     await age(recent, 89)
-    const node = forgetUsage(service, 20)
-    onTestFinished(() => node.close())
+    await old.hurry()
+    await recent.hurry()
     await expect.poll(() => waiting(old)).toEqual({ unreported: 0, recorded: 3, reports: true })
     expect(await waiting(recent)).toEqual({ unreported: 3, recorded: 3, reports: true })
   })
@@ -316,11 +394,14 @@ describe('usage that was never reported', () => {
       (sql) => sql`update organizations set reports_usage = true where id = current_organization()`,
     )
     await use(customer, 3)
-    beginning.withinMs = 0
-    onTestFinished(() => void Object.assign(beginning, { withinMs: undefined }))
-    const node = createBillingWork({ ...service, billing: undefined }, 20)
-    await expect.poll(() => waiting(customer)).toEqual({ unreported: 0, recorded: 3, reports: false })
-    await node.close()
+    const node = startNode({ billing: undefined })
+    await expect
+      .poll(async () => {
+        await makeDue(customer, billingUsage)
+        await node.run({ organizationId: customer.id, kind: billingUsage })
+        return waiting(customer)
+      })
+      .toEqual({ unreported: 0, recorded: 3, reports: false })
     await use(customer, 1)
     expect(await waiting(customer)).toEqual({ unreported: 0, recorded: 4, reports: false })
   })

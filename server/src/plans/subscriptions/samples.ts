@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { TestService } from '../../../test/harness.ts'
 import { asOrg, type OperationSamples, type Slug, type ToolSample } from '../../../test/sample-helpers.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import type * as contract from './contract.ts'
+import { billingSync } from './subscriptions.ts'
 
 export const fillTables = (app: TestService, slug: Slug) =>
   asOrg(app, slug, async (sql) => {
@@ -10,10 +12,7 @@ export const fillTables = (app: TestService, slug: Slug) =>
       values (current_organization(), ${randomUUID()}, 'canceled', 'free', 'x', 'x', now(), now())`
     await sql`insert into billing_deliveries (organization_id, id) values (current_organization(), ${randomUUID()})`
     // Later than the test, so that the server doesn't do it.
-    await sql`
-      insert into billing_work (organization_id, task, due_at)
-      values (current_organization(), 'usage', now() + interval '1 day')
-      on conflict (organization_id, task) do update set requests = billing_work.requests + 1, due_at = excluded.due_at`
+    await requestJob(sql, billingSync, { due: { inSeconds: 24 * 60 * 60 } })
     const id = randomUUID()
     await sql`
       insert into usage_events (organization_id, id, prompt_tokens, completion_tokens, model, finish_reason, created_at)

@@ -3,6 +3,7 @@ import { freePlanId } from '../../kernel/config/plan-file.ts'
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { fail, failure, notFound, serviceUnavailable } from '../../kernel/lib/errors.ts'
 import { recordAudit, type Trail } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
@@ -10,7 +11,15 @@ import { countSeats, planOfProduct } from '../plans/plans.ts'
 import { type Billing, BillingFailed, type BillingProvider, type ProvidedSubscription } from './billing-provider.ts'
 import type * as contract from './contract.ts'
 import { billingErrors, portalErrors } from './contract.ts'
-import { requestWork } from './work-requests.ts'
+
+/** Kinds of jobs. */
+export const billingSync = 'billing_sync'
+export const billingSeats = 'billing_seats'
+
+/** Subscriptions are read this often, in case a webhook was lost. */
+export const readAgainSeconds = 24 * 60 * 60
+/** If the provider doesn't store the seats as they were set, they're set again this often. */
+const setSeatsAgainSeconds = 10
 
 type Subscription = NonNullable<Output<typeof contract.getSubscription>>
 
@@ -66,7 +75,9 @@ export async function getCheckoutUrl(
   const seats = await service.database.asOrg(organization.id, countSeats)
   const url = await billing.checkoutUrl(organization, product_id, seats).catch(explainFailure)
   // Finds the purchase even if the provider's webhook never arrives.
-  await service.database.asOrg(organization.id, (sql) => requestWork(sql, 'sync', readAfterCheckoutSeconds))
+  await service.database.asOrg(organization.id, (sql) =>
+    requestJob(sql, billingSync, { due: { inSeconds: readAfterCheckoutSeconds } }),
+  )
   return url
 }
 
@@ -99,6 +110,7 @@ export async function syncSubscription(
  * Replaces the stored subscriptions with the provider's, and sets the plan that they pay for. The provider is read
  * before the transaction, so that a failure changes nothing. Of two concurrent syncs, the one that started later wins.
  * A subscription never returns to an earlier state, even if the provider's response is older than the stored one.
+ * Requests what follows: other seats, and the next sync.
  */
 export async function syncFromBillingProvider(
   service: Pick<Service, 'config' | 'database'> & Billing,
@@ -111,12 +123,16 @@ export async function syncFromBillingProvider(
   const askedAt = asked?.at ?? ''
   const found = await billing.listSubscriptions(trail.organizationId)
   return service.database.asOrg(trail.organizationId, async (sql) => {
-    const [organization] = await sql<{ plan_id: string; is_newer: boolean }>`
-      select plan_id, billing_read_at > ${askedAt}::timestamptz as is_newer
+    const [organization] = await sql<{ plan_id: string; was_read: boolean; is_newer: boolean }>`
+      select plan_id, billing_read_at is not null as was_read, billing_read_at > ${askedAt}::timestamptz as is_newer
       from organizations where id = current_organization() for no key update`
     const before = await selectSubscriptions(sql, billingGraceDays)
-    // An organization that never had a subscription keeps the plan that the operator assigned.
-    if (organization?.is_newer || before.length + found.length === 0) return { synced: 0, deleted: 0 }
+    if (organization?.is_newer) return { synced: 0, deleted: 0 }
+    if (before.length + found.length === 0) {
+      // An organization that never had a subscription keeps the plan that the operator assigned.
+      if (organization?.was_read) await requestNextSync(sql, billingGraceDays)
+      return { synced: 0, deleted: 0 }
+    }
 
     for (const subscription of found) {
       const planId = planOfProduct(plans, subscription.product_id)?.id ?? freePlanId
@@ -137,8 +153,32 @@ export async function syncFromBillingProvider(
     if (planId !== organization?.plan_id || !isDeepStrictEqual(before, after)) {
       await recordAudit(sql, trail, 'subscription.synced', trail.organizationId, { ...counts, plan_id: planId })
     }
+    const { subscriptionIds } = await findWrongSeats(sql)
+    if (subscriptionIds.length > 0) await requestJob(sql, billingSeats, { due: { inSeconds: setSeatsAgainSeconds } })
+    await requestNextSync(sql, billingGraceDays)
     return counts
   })
+}
+
+/** The next sync is within a day, and not after a time to pay ends. */
+async function requestNextSync(sql: Sql, graceDays: number): Promise<void> {
+  const [next] = await sql<{ at: string }>`
+    select least(now() + make_interval(secs => ${readAgainSeconds}), min(ends_at))::text as at from (
+      select past_due_since + make_interval(days => ${graceDays}) as ends_at from subscriptions where status = 'past_due'
+    ) as overdue where ends_at > now()`
+  if (next) await requestJob(sql, billingSync, { due: next })
+}
+
+/**
+ * The subscriptions by the seat that don't pay for as many seats as there are members and open invitations. A
+ * subscription that will end can't be changed.
+ */
+export async function findWrongSeats(sql: Sql): Promise<{ seats: number; subscriptionIds: string[] }> {
+  const seats = Math.max(1, await countSeats(sql))
+  const wrong = await sql<{ id: string }>`
+    select id from subscriptions
+    where seats is not null and seats <> ${seats} and status in ('active', 'trialing') and cancel_at is null`
+  return { seats, subscriptionIds: wrong.map(({ id }) => id) }
 }
 
 /** Whether the billing provider would charge the organization again. Asks the provider, because a webhook may be late. */

@@ -36,6 +36,11 @@ const UsageRecord = z.strictObject({
 })
 export type UsageRecord = z.infer<typeof UsageRecord>
 
+/** The kind of jobs that report usage to the billing provider. */
+export const billingUsage = 'billing_usage'
+/** Usage of this time is reported in one batch. */
+const reportAfterSeconds = 10
+
 /** Placeholder in the totals for usage that doesn't belong to a site. */
 export const noSite = '00000000-0000-0000-0000-000000000000'
 
@@ -84,7 +89,7 @@ async function countAdded(inserting: Promise<{ added: number }[]>): Promise<numb
  * Adds events and updates the totals atomically, in one statement. Each table is written in key order, so that
  * concurrent writers can't deadlock. End users and sites are locked first, as when one is deleted: the foreign key
  * rejects events of an end user who was erased in the meantime, and events of a site that was deleted in the meantime
- * are recorded without a site.
+ * are recorded without a site. If the usage is to be reported, a job is requested in the same statement.
  */
 function insertEvents(sql: Sql, events: readonly UsageRecord[]): Promise<{ added: number }[]> {
   const column = (name: keyof UsageRecord) => events.map((event) => event[name])
@@ -117,6 +122,7 @@ function insertEvents(sql: Sql, events: readonly UsageRecord[]): Promise<{ added
       insert into unreported_usage (organization_id, id, created_at)
       select organization.id, added.id, added.created_at
       from added join organizations organization on organization.id = current_organization() and reports_usage
+      returning id
     ), site_days as (
       insert into usage_site_days as kept
         (organization_id, day, site_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
@@ -164,7 +170,10 @@ function insertEvents(sql: Sql, events: readonly UsageRecord[]): Promise<{ added
         completion_tokens = kept.completion_tokens + excluded.completion_tokens,
         cost_micro_usd = kept.cost_micro_usd + excluded.cost_micro_usd
     )
-    select count(*) as added from added`
+    select count(*) as added, (
+      select request_jobs(current_organization(), ${billingUsage}, '{""}', now() + make_interval(secs => ${reportAfterSeconds}))
+      where exists (select from unreported)
+    ) from added`
 }
 
 const tooMuch = () => invalid('prompt_tokens', 'The total would exceed 9007199254740991')

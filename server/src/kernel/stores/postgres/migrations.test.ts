@@ -606,6 +606,46 @@ test('a database with usage per end user and day also gets it per eight days', a
   }
 })
 
+test('a database with work at the billing provider gets it as jobs, and reads what was read before again', async () => {
+  const { owner } = await makeDatabase()
+  await (await makeRelease({}, '0065'))(owner, secrets)
+  const [auditKey] = auditKeys(secrets)
+  const database = openDatabase({ connection: serviceConnection(owner, secrets), auditKey, connections: 1 })
+  onTestFinished(() => database.close())
+  const [busy, read, other] = [newId(), newId(), newId()]
+  for (const id of [busy, read, other]) {
+    await database.asOrg(id, (sql) => sql`insert into organizations (id, name, slug) values (${id}, 'Some', ${id})`)
+  }
+  await database.asOrg(busy, async (sql) => {
+    await sql`
+      insert into billing_work (organization_id, task, due_at)
+      values (${busy}, 'sync', now() - interval '1 minute'), (${busy}, 'seats', now() + interval '20 hours')`
+    await sql`update organizations set billing_read_at = now() where id = ${busy}`
+    await sql`
+      insert into unreported_usage (organization_id, id, created_at) values (${busy}, ${newId()}, now())`
+  })
+  await database.asOrg(
+    read,
+    (sql) => sql`update organizations set billing_read_at = now() - interval '9 hours' where id = ${read}`,
+  )
+  await migrate(owner, secrets)
+  const rows = await database.asWorker(
+    (sql) => sql`
+      select organization_id, kind, ceil(extract(epoch from due_at - now()) / 3600)::int as within_hours
+      from jobs where kind like 'billing%' order by kind, due_at`,
+  )
+  expect(rows).toEqual([
+    { organization_id: busy, kind: 'billing_seats', within_hours: 20 },
+    { organization_id: busy, kind: 'billing_sync', within_hours: 0 },
+    {
+      organization_id: read,
+      kind: 'billing_sync',
+      within_hours: expect.toSatisfy((hours) => hours === 0 || hours === 1),
+    },
+    { organization_id: busy, kind: 'billing_usage', within_hours: 0 },
+  ])
+})
+
 test('a database with international domains gets their addresses in the form in which they are compared', async () => {
   const { owner, client } = await makeDatabase()
   const earlier = await makeRelease({}, '0040')
