@@ -2101,7 +2101,7 @@ export interface paths {
         };
         /**
          * List usage per end user
-         * @description Returns totals per end user for a range of UTC days, end users with the most tokens first. Usage by anonymous visitors and erased end users counts only toward the organization’s totals. Needs an access token for an organization that you are a member of.
+         * @description Returns totals per end user for a range of UTC days, end users with the most tokens first. Usage by anonymous visitors and erased end users counts only toward the organization’s totals. In an organization with 2000 end users or more, the last 7, 30, 90 and 365 days and the current month can be up to ten minutes old. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUserUsage"];
         put?: never;

@@ -29,6 +29,7 @@ import { workingAtBillingProvider } from './plans/billing/work.ts'
 import { createAnonymousLimits } from './plans/budgets/anonymous.ts'
 import { expiringBudgets } from './plans/budgets/expiry.ts'
 import type { Billing } from './plans/subscriptions/billing-provider.ts'
+import { rankingUsage } from './plans/usage/rankings.ts'
 import { createContentsDays, expiringContents } from './tools/call-records/contents.ts'
 import { createToolCallRecorder, type ToolCallRecorder } from './tools/call-records/recorder.ts'
 import { disconnectUser } from './tools/consent/revocation.ts'
@@ -125,6 +126,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     jobs.serve([
       ...workingAtBillingProvider({ ...service, billing }),
       expiringBudgets,
+      rankingUsage(service),
       expiringInvitations,
       ...(mailSender ? [mailSender.kind, mailingNotices(service)] : []),
       checkingDomains(service),

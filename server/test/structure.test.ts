@@ -50,7 +50,7 @@ const tablesOf: Record<Wing, readonly string[]> = {
   plans: [
     ...['billing_deliveries', 'budget_periods', 'budgets', 'end_user_budgets', 'subscriptions'],
     ...['unreported_usage', 'usage_end_user_spans', 'usage_end_users', 'usage_events', 'usage_model_days'],
-    'usage_site_days',
+    ...['usage_ranked_end_users', 'usage_rankings', 'usage_site_days'],
   ],
   organizations: [
     ...['audit_verifications', 'directories', 'directory_former_addresses', 'directory_group_members'],

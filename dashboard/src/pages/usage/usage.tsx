@@ -33,6 +33,7 @@ const t = texts({
     noSite: 'Without a site',
     others: 'Other sites',
     endUser: 'End user',
+    upTo: 'Can be up to ten minutes old if you have many end users.',
     model: 'Model',
     requests: 'Requests',
     prompt: 'Input tokens',
@@ -56,6 +57,7 @@ const t = texts({
     noSite: 'Ohne Site',
     others: 'Andere Sites',
     endUser: 'Endnutzer',
+    upTo: 'Kann bis zu zehn Minuten alt sein, wenn Sie viele Endnutzer haben.',
     model: 'Modell',
     requests: 'Anfragen',
     prompt: 'Eingabe-Tokens',
@@ -231,16 +233,19 @@ function EndUserTable({ range }: { range: DateRange }) {
     return { rows: page.users, next_cursor }
   })
   return (
-    <DataTable
-      label={t.views['end-users']}
-      rows={source.rows}
-      rowId={({ end_user_id }) => end_user_id}
-      error={source.error}
-      onRetry={source.refetch}
-      onOpen={({ end_user_id }) => void navigate({ to: orgPath(`end-users/${end_user_id}`) })}
-      columns={[{ id: 'user', header: t.endUser, cell: endUserName }, ...amounts]}
-      empty={empty}
-    />
+    <>
+      <DataTable
+        label={t.views['end-users']}
+        rows={source.rows}
+        rowId={({ end_user_id }) => end_user_id}
+        error={source.error}
+        onRetry={source.refetch}
+        onOpen={({ end_user_id }) => void navigate({ to: orgPath(`end-users/${end_user_id}`) })}
+        columns={[{ id: 'user', header: t.endUser, cell: endUserName }, ...amounts]}
+        empty={empty}
+      />
+      <p className="mt-2 text-sm text-muted">{t.upTo}</p>
+    </>
   )
 }
 

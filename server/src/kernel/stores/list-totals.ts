@@ -1,7 +1,7 @@
 import type { Sql } from './database.ts'
 
 /** A list whose total is kept by triggers on its table, because counting reads every row. */
-type KeptList = 'end_users' | `threads/${'regular' | 'archived' | 'deleted'}`
+type KeptList = 'end_users' | `threads/${'regular' | 'archived' | 'deleted'}` | `usage_rankings/${string}`
 
 interface Totals {
   items: number

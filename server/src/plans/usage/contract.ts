@@ -150,7 +150,7 @@ export const listEndUserUsage = operation({
   path: '/usage/end-users',
   summary: 'List usage per end user',
   description:
-    'Returns totals per end user for a range of UTC days, end users with the most tokens first. Usage by anonymous visitors and erased end users counts only toward the organization’s totals.',
+    'Returns totals per end user for a range of UTC days, end users with the most tokens first. Usage by anonymous visitors and erased end users counts only toward the organization’s totals. In an organization with 2000 end users or more, the last 7, 30, 90 and 365 days and the current month can be up to ten minutes old.',
   query: Page.extend({ cursor: cursorAt(order.number, order.id), ...range }),
   response: z.strictObject({
     users: z.array(EndUserUsage).describe('Totals per end user'),

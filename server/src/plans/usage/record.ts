@@ -52,6 +52,10 @@ export function checkUsage(event: UsageRecord): void {
   if (issue) throw invalid(issue.path.join('.'), issue.message)
 }
 
+/** Serializes transactions that rewrite an organization's events: two could lock the same rows in different orders. */
+export const lockEvents = (sql: Sql) =>
+  sql`select pg_advisory_xact_lock(hashtextextended('usage_events:' || current_organization(), 0))`
+
 /** Adds one organization's events in a transaction of their own. Returns how many events were new. */
 export async function recordUsage(
   { database }: Pick<Service, 'database'>,

@@ -9,6 +9,18 @@ export async function fillTables(app: TestService, slug: Slug) {
   const organizationId = await app.organization(slug)
   const [end_user_id, site_id] = [await addEndUser(app, organizationId), await addSite(app, organizationId)]
   await recordUsage(app.service, usageRecord(organizationId, { end_user_id, site_id }))
+  await app.service.database.asOrg(
+    organizationId,
+    (sql) => sql`
+      insert into usage_rankings (organization_id, span, asked_at) values (current_organization(), '30', now())`,
+  )
+  await app.service.database.asOrg(
+    organizationId,
+    (sql) => sql`
+      insert into usage_ranked_end_users
+        (organization_id, span, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+      values (current_organization(), '30', ${end_user_id}, 1, 10, 5, 40)`,
+  )
 }
 
 const usageOwner = async (app: TestService, slug: Slug) => ({ end_user_id: (await endUser(app, slug)).id })

@@ -8,6 +8,7 @@ import type { OrgCaller } from '../../kernel/foundation/caller.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import type { Transaction } from '../../kernel/stores/database.ts'
 import { getDailyUsage as dailyContract } from './contract.ts'
+import { wholeSpans } from './ranges.ts'
 import { recordUsage, type UsageRecord } from './record.ts'
 import * as usage from './usage.ts'
 
@@ -391,7 +392,7 @@ describe('usage per end user', () => {
     fc.assert(
       fc.property(fc.tuple(aDay, aDay), (days) => {
         const [start = '', end = ''] = days.map((day) => day.toISOString().slice(0, 10)).sort()
-        const { from, to } = usage.wholeSpans({ start, end })
+        const { from, to } = wholeSpans({ start, end })
         expect(start <= from && from <= to && number(to) <= number(end) + 1).toBe(true)
         if (from < to) expect([number(from) % 8, number(to) % 8]).toEqual([0, 0])
         expect(number(from) - number(start)).toBeLessThan(8)
@@ -435,7 +436,7 @@ test('reading totals does not read events', async () => {
     new Set(['sites', 'usage_site_days']),
   )
   expect(await relationsOf(usage.listEndUserUsage(explaining, caller, page))).toEqual(
-    new Set(['end_users', 'usage_end_user_spans']),
+    new Set(['end_users', 'list_totals', 'usage_end_user_spans', 'usage_rankings']),
   )
   expect(await relationsOf(usage.listModelUsage(explaining, caller, page))).toEqual(new Set(['usage_model_days']))
   expect(await relationsOf(usage.getEndUserStats(explaining, caller, { end_user_id: ada }))).toEqual(

@@ -2,14 +2,18 @@ import type { OrgCaller } from '../../kernel/foundation/caller.ts'
 import { type Paged, readWithin, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import { invalid, notFound } from '../../kernel/lib/errors.ts'
+import { notFound } from '../../kernel/lib/errors.ts'
 import { isId } from '../../kernel/lib/ids.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
+import { readTotals } from '../../kernel/stores/list-totals.ts'
 import type * as contract from './contract.ts'
-import { noSite, spanDays } from './record.ts'
+import { type Range, rangeOf, wholeSpans } from './ranges.ts'
+import { findRanking } from './rankings.ts'
+import { lockEvents, noSite, spanDays } from './record.ts'
 
 type Totals = Output<typeof contract.getUsageStats>
 type DayTotals = Totals & { date: string }
+type EndUserUsageList = Output<typeof contract.listEndUserUsage>
 type Reading = Pick<Service, 'database' | 'clock'>
 
 export async function getDailyUsage(
@@ -40,6 +44,12 @@ export async function getUsageStats(
 /** Above the first entry of a ranking. */
 const mostTokens = Number.POSITIVE_INFINITY
 const top = [mostTokens, noSite] as const
+
+interface RankingPage {
+  limit: number
+  offset: number
+  cursor: readonly [number, string]
+}
 
 export async function listSiteUsage(
   { database, clock }: Reading,
@@ -75,40 +85,89 @@ export async function listSiteUsage(
 export async function listEndUserUsage(
   { database, clock }: Reading,
   { organization }: OrgCaller,
-  { limit, offset, cursor: [tokens, after] = top, ...input }: Input<typeof contract.listEndUserUsage>,
-): Promise<Paged<Output<typeof contract.listEndUserUsage>>> {
+  { limit, offset, cursor = top, ...input }: Input<typeof contract.listEndUserUsage>,
+): Promise<Paged<EndUserUsageList>> {
   const range = rangeOf(input, clock())
-  const spans = wholeSpans(range)
-  const [answer] = await database.asOrg(
-    organization.id,
-    (sql) => sql<Output<typeof contract.listEndUserUsage>>`
-      with used as (
-        select end_user_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
-               sum(completion_tokens) as total_completion_tokens,
-               sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
-        from usage_end_user_spans
-        where days = ${spanDays} and day >= ${spans.from} and day < ${spans.to}
-           or days = 1 and day >= ${range.start} and day < ${spans.from}
-           or days = 1 and day >= ${spans.to} and day <= ${range.end}
-        group by end_user_id
-      ), page as (
-        select end_user_id, external_id, email, preview_user_id is not null as is_preview, total_requests, total_prompt_tokens,
-               total_completion_tokens, total_tokens, total_cost_micro_usd
-        from (
-          select * from used where (-total_tokens, end_user_id) > (-${tokens}::numeric, ${after}::uuid)
-          order by total_tokens desc, end_user_id limit ${limit + 1} offset ${offset}
-        ) ranked
-        join end_users on end_users.id = end_user_id
-        order by total_tokens desc, end_user_id
-      )
-      select (select count(*) from used) as total, coalesce((select jsonb_agg(page) from page), '[]') as users`,
-  )
-  const { users: found, total } = answer as Output<typeof contract.listEndUserUsage>
+  const page = { limit: limit + 1, offset, cursor }
+  const { users: found, total } = await database.asOrg(organization.id, async (sql) => {
+    const span = await findRanking(sql, range, clock())
+    return span === undefined ? addUpEndUsers(sql, range, page) : selectRanked(sql, span, page)
+  })
   const { rows: users, next_cursor } = takePage(found, limit, ({ total_tokens, end_user_id }) => [
     total_tokens,
     end_user_id,
   ])
   return { body: { users, total }, next_cursor }
+}
+
+/**
+ * Ranks all end users by one sum, and reads the others for the page only. With the default memory, PostgreSQL would read
+ * the rows of a large organization one by one in the order of their end users.
+ */
+async function addUpEndUsers(
+  sql: Sql,
+  { start, end }: Range,
+  { limit, offset, cursor: [tokens, after] }: RankingPage,
+): Promise<EndUserUsageList> {
+  const { from, to } = wholeSpans({ start, end })
+  // A sum of `bigint` is a `numeric`, which takes several times as long. End users never have more tokens than a double
+  // counts exactly.
+  const [, [ranked]] = await Promise.all([
+    sql`select set_config('work_mem', '64MB', true)`,
+    sql<{ total: number; ids: string[] }>`
+      with used as materialized (
+        select end_user_id, sum((prompt_tokens + completion_tokens)::float8) as tokens
+        from usage_end_user_spans
+        where days = ${spanDays} and day >= ${from} and day < ${to}
+           or days = 1 and day >= ${start} and day < ${from}
+           or days = 1 and day >= ${to} and day <= ${end}
+        group by end_user_id
+      )
+      select (select count(*) from used) as total,
+             array(select end_user_id from used where (-tokens, end_user_id) > (-${tokens}::float8, ${after}::uuid)
+                   order by tokens desc, end_user_id limit ${limit} offset ${offset}) as ids`,
+  ])
+  const users = await sql<EndUserUsageList['users'][number]>`
+    select end_user_id, external_id, email, preview_user_id is not null as is_preview, total_requests, total_prompt_tokens,
+           total_completion_tokens, total_tokens, total_cost_micro_usd
+    from end_users cross join lateral (
+      select end_user_id, sum(requests) as total_requests, sum(prompt_tokens) as total_prompt_tokens,
+             sum(completion_tokens) as total_completion_tokens,
+             sum(prompt_tokens + completion_tokens) as total_tokens, sum(cost_micro_usd) as total_cost_micro_usd
+      from usage_end_user_spans
+      where end_user_id = end_users.id
+        and (days = ${spanDays} and day >= ${from} and day < ${to}
+          or days = 1 and day >= ${start} and day < ${from}
+          or days = 1 and day >= ${to} and day <= ${end})
+      group by end_user_id) used
+    where id = any(${ranked?.ids})
+    order by total_tokens desc, end_user_id`
+  return { users, total: ranked?.total ?? 0 }
+}
+
+async function selectRanked(
+  sql: Sql,
+  span: string,
+  { limit, offset, cursor: [tokens, after] }: RankingPage,
+): Promise<EndUserUsageList> {
+  const { items: total } = await readTotals(sql, [`usage_rankings/${span}`])
+  const users = await readWithin(
+    offset,
+    total,
+    () => sql<EndUserUsageList['users'][number]>`
+      select end_user_id, external_id, email, preview_user_id is not null as is_preview, requests as total_requests,
+             prompt_tokens as total_prompt_tokens, completion_tokens as total_completion_tokens,
+             prompt_tokens + completion_tokens as total_tokens, cost_micro_usd as total_cost_micro_usd
+      from (
+        select end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd, rank
+        from usage_ranked_end_users
+        where span = ${span} and (rank, end_user_id) > (${-Math.min(tokens, Number.MAX_SAFE_INTEGER)}::bigint, ${after}::uuid)
+        order by rank, end_user_id limit ${limit} offset ${offset}
+      ) ranked
+      join end_users on end_users.id = end_user_id
+      order by rank, end_user_id`,
+  )
+  return { users, total }
 }
 
 export async function listModelUsage(
@@ -171,6 +230,7 @@ export async function eraseEndUserUsage(sql: Sql, endUserId: string): Promise<vo
   await lockEvents(sql)
   await sql`delete from usage_end_users where end_user_id = ${endUserId}`
   await sql`delete from usage_end_user_spans where end_user_id = ${endUserId}`
+  await sql`delete from usage_ranked_end_users where end_user_id = ${endUserId}`
   // In batches: a statement times out after ten seconds, and an end user can have years of events.
   while (await anonymiseEvents(sql, endUserId, 10_000));
 }
@@ -205,6 +265,21 @@ export async function moveEndUserUsage(sql: Sql, gone: readonly string[], kept: 
     from moved join unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) on pair.gone = end_user_id
     order by days, day, pair.kept
     on conflict (organization_id, days, day, end_user_id) do update set
+      requests = total.requests + excluded.requests,
+      prompt_tokens = total.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = total.completion_tokens + excluded.completion_tokens,
+      cost_micro_usd = total.cost_micro_usd + excluded.cost_micro_usd`
+  await sql`
+    with moved as (
+      delete from usage_ranked_end_users where end_user_id = any(${gone}::uuid[])
+      returning span, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    )
+    insert into usage_ranked_end_users as total
+      (organization_id, span, end_user_id, requests, prompt_tokens, completion_tokens, cost_micro_usd)
+    select current_organization(), span, pair.kept, requests, prompt_tokens, completion_tokens, cost_micro_usd
+    from moved join unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) on pair.gone = end_user_id
+    order by span, pair.kept
+    on conflict (organization_id, end_user_id, span) do update set
       requests = total.requests + excluded.requests,
       prompt_tokens = total.prompt_tokens + excluded.prompt_tokens,
       completion_tokens = total.completion_tokens + excluded.completion_tokens,
@@ -245,10 +320,6 @@ export async function moveUsageOffSite(sql: Sql, siteId: string): Promise<void> 
       completion_tokens = kept.completion_tokens + excluded.completion_tokens,
       cost_micro_usd = kept.cost_micro_usd + excluded.cost_micro_usd`
 }
-
-/** Serializes transactions that rewrite an organization's events: two could lock the same rows in different orders. */
-export const lockEvents = (sql: Sql) =>
-  sql`select pg_advisory_xact_lock(hashtextextended('usage_events:' || current_organization(), 0))`
 
 async function detachEvents(sql: Sql, siteId: string, most: number): Promise<number> {
   const [row] = await sql<{ changed: number }>`
@@ -296,36 +367,6 @@ const selectEndUserTotals = (sql: Sql, endUserId: string) => sql<Totals>`
          coalesce(prompt_tokens + completion_tokens, 0) as total_tokens,
          coalesce(cost_micro_usd, 0) as total_cost_micro_usd
   from end_users left join usage_end_users on end_user_id = id where id = ${endUserId}`
-
-interface Range {
-  start: string
-  end: string
-}
-
-const dayMs = 24 * 60 * 60 * 1000
-const defaultDays = 30
-/** Ten years with three leap days. */
-const mostDays = 3653
-
-const dayOf = (moment: number) => new Date(moment).toISOString().slice(0, 10)
-
-/** The UTC days of a range, both inclusive. */
-function rangeOf(asked: { start_date?: string | undefined; end_date?: string | undefined }, now: number): Range {
-  const end = asked.end_date ?? dayOf(now)
-  const start = asked.start_date ?? dayOf(Date.parse(end) - (defaultDays - 1) * dayMs)
-  if (start > end) throw invalid('start_date', `${start} is after the end date, ${end}`)
-  const days = (Date.parse(end) - Date.parse(start)) / dayMs + 1
-  if (days > mostDays) throw invalid('start_date', 'The range is longer than ten years')
-  return { start, end }
-}
-
-/** The complete spans in a range: the first day of the first, and the day after the last. Equal if there are none. */
-export function wholeSpans({ start, end }: Range): { from: string; to: string } {
-  const spanMs = spanDays * dayMs
-  const from = Math.ceil(Date.parse(start) / spanMs) * spanMs
-  const to = Math.floor((Date.parse(end) + dayMs) / spanMs) * spanMs
-  return from < to ? { from: dayOf(from), to: dayOf(to) } : { from: start, to: start }
-}
 
 async function readDays(
   { database, clock }: Reading,
