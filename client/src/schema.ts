@@ -461,7 +461,7 @@ export interface paths {
         };
         /**
          * List end users
-         * @description End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text. Needs an access token for an organization that you are a member of.
+         * @description End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text. With more than 5000 matches, a page can have fewer than `limit`, or none; `Next-Cursor` says that there are more end users to search. Needs an access token for an organization that you are a member of.
          */
         get: operations["listEndUsers"];
         put?: never;
@@ -1893,7 +1893,7 @@ export interface paths {
         };
         /**
          * List threads
-         * @description A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. With `search`, returns only threads with all of the words in their title or, if `are_contents_visible` is set in the agent’s settings, in one of their messages. A search covers the 10 000 most recently active threads. A search in messages is an audit event, `thread.contents_searched`. Needs an access token for an organization that you are a member of.
+         * @description A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. With `search`, returns only threads with all of the words in their title or, if `are_contents_visible` is set in the agent’s settings, in one of their messages. A search in many threads ends after a moment: the page can then have fewer threads than `limit`, or none, and `Next-Cursor` continues with older threads. A search in messages is an audit event, `thread.contents_searched`. Needs an access token for an organization that you are a member of.
          */
         get: operations["listThreads"];
         put?: never;
@@ -4961,7 +4961,7 @@ export interface components {
         ThreadList: {
             /** @description Threads on this page of the list */
             threads: components["schemas"]["Thread"][];
-            /** @description Total number of matching threads */
+            /** @description Total number of matching threads; in a search, of those that this request found */
             total: number;
         };
         Ticket: {
@@ -8337,7 +8337,7 @@ export interface operations {
                     "application/json": {
                         /** @description The end users of this page of the list */
                         users: components["schemas"]["EndUser"][];
-                        /** @description Number of end users in the organization, or that match the search */
+                        /** @description Number of end users in the organization, or that match the search. A search counts up to 5000. */
                         total: number;
                     };
                 };

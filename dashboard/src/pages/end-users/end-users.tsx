@@ -19,6 +19,9 @@ import { t } from './texts.ts'
 
 type EndUser = components['schemas']['EndUser']
 
+/** A search counts no more. */
+const mostCounted = 5_000
+
 /** Outside of the component, so that rows that are shown aren't rendered again while others are loaded. */
 const columns: Column<EndUser>[] = [
   {
@@ -68,7 +71,9 @@ export default function EndUsers() {
         />
         {source.total !== undefined && (
           <p role="status" className="text-sm text-muted">
-            {(filters.search ? t.found : t.total)(formatNumber(source.total))}
+            {(filters.search ? t.found : t.total)(
+              formatNumber(source.total) + (filters.search && source.total === mostCounted ? '+' : ''),
+            )}
           </p>
         )}
       </div>

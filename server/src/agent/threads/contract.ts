@@ -49,7 +49,7 @@ const Thread = z
 const ThreadList = z
   .strictObject({
     threads: z.array(Thread).describe('Threads on this page of the list'),
-    total: z.int().describe('Total number of matching threads'),
+    total: z.int().describe('Total number of matching threads; in a search, of those that this request found'),
   })
   .meta({ id: 'ThreadList' })
 
@@ -83,7 +83,7 @@ export const listThreads = operation({
   path: '/threads',
   summary: 'List threads',
   description:
-    'A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. With `search`, returns only threads with all of the words in their title or, if `are_contents_visible` is set in the agent’s settings, in one of their messages. A search covers the 10 000 most recently active threads. A search in messages is an audit event, `thread.contents_searched`.',
+    'A thread is one conversation with the agent. Returns each thread’s metadata, without its messages. The most recently active threads come first. With `search`, returns only threads with all of the words in their title or, if `are_contents_visible` is set in the agent’s settings, in one of their messages. A search in many threads ends after a moment: the page can then have fewer threads than `limit`, or none, and `Next-Cursor` continues with older threads. A search in messages is an audit event, `thread.contents_searched`.',
   query: Page.extend({
     cursor,
     ...status,

@@ -4,7 +4,7 @@ import { addExchange, startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { listThreads } from '../../channels/chat/own-threads.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { inTurn } from './search.ts'
+import { inTurn, searchThreads, type ThreadPosition, top } from './search.ts'
 import { countMessage } from './threads.ts'
 
 let app: TestService
@@ -146,12 +146,35 @@ test('a search covers more threads than fit into one statement, in order', async
              timestamptz '2020-01-01' - n * interval '1 minute'
       from generate_series(1, 2100) n`,
   )
+  const needles = [500, 1000, 1500, 2000].map((n) => `Needle ${n}`)
   const admin = await app.tokenFor('admin@other.test', 'other')
-  const { body } = await app.request('GET', '/threads?search=needle', { token: admin })
-  expect(body.total).toBe(4)
-  expect(body.threads.map(({ title }: { title: string }) => title)).toEqual(
-    [500, 1000, 1500, 2000].map((n) => `Needle ${n}`),
-  )
+  const titles: string[] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const path = `/threads?search=needle&limit=1${cursor && `&cursor=${cursor}`}`
+    const { body, headers } = await app.request('GET', path, { token: admin })
+    titles.push(...body.threads.map(({ title }: { title: string }) => title))
+    cursor = headers.get('next-cursor')
+  }
+  expect(titles).toEqual(needles)
+
+  // However little time there is, each request searches some threads, and the next one continues below them.
+  const found: string[] = []
+  let requests = 0
+  for (let after: ThreadPosition | undefined = top; after; requests += 1) {
+    const wanted: Parameters<typeof searchThreads>[2] = {
+      statuses: ['regular'],
+      withContents: false,
+      after,
+      withinMs: 0,
+    }
+    const some: Awaited<ReturnType<typeof searchThreads>> = await app.service.database.asOrg(other, (sql) =>
+      searchThreads(sql, 'needle', wanted),
+    )
+    found.push(...some.found.map(({ id }) => id))
+    after = some.end
+  }
+  expect(requests).toBe(5)
+  expect(new Set(found).size).toBe(4)
 })
 
 test('a few searches run at a time, and too many are refused', async () => {
@@ -176,7 +199,7 @@ test('searches of an organization’s users run one at a time, so that those of 
   const asHolder = async ({ organization_id }: { organization_id: string }) => {
     started.push(organization_id)
     await gate.promise
-    return []
+    return { found: [] }
   }
   const search = (organization_id: string) => {
     const speaker = { holder: { organization_id, end_user: { id: randomUUID() } }, is_own_frame: false }

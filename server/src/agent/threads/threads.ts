@@ -13,6 +13,9 @@ import { inTurn, searchThreads, type ThreadPosition, top } from './search.ts'
 type Thread = Output<typeof contract.getThread>
 type ThreadList = Output<typeof contract.listThreads>
 
+/** A search that takes longer is continued with the cursor. */
+const searchedWithinMs = 30
+
 export async function listThreads(
   { database }: Service,
   caller: OrgCaller,
@@ -22,10 +25,14 @@ export async function listThreads(
   if (search === undefined) return database.asOrg(id, (sql) => selectLatest(sql, page))
   const searching = async (sql: Sql): Promise<Paged<ThreadList>> => {
     const withContents = await areContentsVisible(sql)
-    const found = await searchThreads(sql, search, { statuses: statusesOf(page), withContents })
-    const last = positionOf(page)
-    const left = found.filter((thread) => isBelow(thread, last)).slice(page.offset, page.offset + page.limit + 1)
-    const listed = toList(await selectThreads(sql, idsOf(left)), page.limit, found.length)
+    const { found, end } = await searchThreads(sql, search, {
+      statuses: statusesOf(page),
+      withContents,
+      after: positionOf(page),
+      withinMs: searchedWithinMs,
+    })
+    const wanted = found.slice(page.offset, page.offset + page.limit + 1)
+    const listed = toList(await selectThreads(sql, idsOf(wanted)), page.limit, found.length, end)
     // Without the words, which may be personal data and would stay forever.
     if (withContents) await recordAudit(sql, trailOf(caller), 'thread.contents_searched', id)
     return listed
@@ -154,9 +161,6 @@ function positionOf({ cursor }: Page): ThreadPosition {
   return { active_at, id }
 }
 
-const isBelow = (thread: ThreadPosition, { active_at, id }: ThreadPosition): boolean =>
-  active_at === top.active_at || thread.active_at < active_at || (thread.active_at === active_at && thread.id < id)
-
 async function selectLatest(sql: Sql, page: Page): Promise<Paged<ThreadList>> {
   const { limit, offset } = page
   const last = positionOf(page)
@@ -197,11 +201,13 @@ async function selectLatestOf(sql: Sql, endUserId: string, page: Page): Promise<
 
 const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
 
-function toList(found: readonly Thread[], limit: number, total: number): Paged<ThreadList> {
-  const { rows: threads, next_cursor } = takePage(found, limit, (thread) => [
-    thread.last_message_at ?? thread.created_at,
-    thread.id,
-  ])
+function toList(found: readonly Thread[], limit: number, total: number, end?: ThreadPosition): Paged<ThreadList> {
+  const { rows: threads, next_cursor } = takePage(
+    found,
+    limit,
+    (thread) => [thread.last_message_at ?? thread.created_at, thread.id],
+    end && [end.active_at, end.id],
+  )
   return { body: { threads, total }, next_cursor }
 }
 

@@ -33,7 +33,7 @@ export async function listThreads(
   if (query.trim() === '') return database.asHolder(speaker.holder, (sql) => selectPage(sql, owner, wanted))
   const searching = (sql: Sql) =>
     searchThreads(sql, query.trim(), { statuses: [wanted.status], withContents: true, owner })
-  const found = await inTurnOfUsers(laneOf(speaker), () => database.asHolder(speaker.holder, searching))
+  const { found } = await inTurnOfUsers(laneOf(speaker), () => database.asHolder(speaker.holder, searching))
   const ids = found.map(({ id }) => id)
   return database.asHolder(speaker.holder, (sql) => selectPage(sql, owner, { ...wanted, ids }))
 }

@@ -55,18 +55,20 @@ function readPosition(text: string): unknown {
   }
 }
 
-/** Makes a page of rows that were read with one more than the limit, which shows whether there is another page. */
+/**
+ * Makes a page of rows that were read with one more than the limit, which shows whether there is another page. A search
+ * that stopped before it filled the page says where.
+ */
 export function takePage<Row>(
   found: readonly Row[],
   limit: number,
   positionOf: (row: Row) => Position,
+  end?: Position,
 ): { rows: Row[]; next_cursor: string | null } {
   const rows = found.slice(0, limit)
   const last = rows.at(-1)
-  return {
-    rows,
-    next_cursor: last !== undefined && found.length > rows.length ? writePosition(positionOf(last)) : null,
-  }
+  const position = last !== undefined && found.length > rows.length ? positionOf(last) : end
+  return { rows, next_cursor: position === undefined ? null : writePosition(position) }
 }
 
 /** Reads a page unless the offset is past the end, because skipping reads every row. */

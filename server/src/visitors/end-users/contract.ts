@@ -46,7 +46,7 @@ export const listEndUsers = operation({
   access: 'org',
   summary: 'List end users',
   description:
-    'End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text.',
+    'End users are the signed-in users of your pages with the widget. An end user is created from the ID token at the first visit. The list is ordered by creation date. Anonymous visitors aren’t included. With `search`, returns only end users whose email address or external ID begins with the text. With more than 5000 matches, a page can have fewer than `limit`, or none; `Next-Cursor` says that there are more end users to search.',
   query: Page.extend({
     cursor: cursorAt(order.time, order.id),
     search: z
@@ -61,7 +61,9 @@ export const listEndUsers = operation({
   }),
   response: z.strictObject({
     users: z.array(EndUser).describe('The end users of this page of the list'),
-    total: z.int().describe('Number of end users in the organization, or that match the search'),
+    total: z
+      .int()
+      .describe('Number of end users in the organization, or that match the search. A search counts up to 5000.'),
   }),
   pages: true,
   errors: ['RESOURCE_NOT_FOUND'],

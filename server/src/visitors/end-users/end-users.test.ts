@@ -6,6 +6,7 @@ import { startTestProvider } from '../../../test/oidc-provider.ts'
 import { usageRecord } from '../../../test/usage-records.ts'
 import { recordRefusal } from '../../organizations/diagnostics/refusals.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
+import { mostCounted } from './end-users.ts'
 
 let app: TestService
 let token: string
@@ -99,6 +100,40 @@ describe('the list', () => {
     expect(await find('Ann')).toEqual(['Ann', 'auth0|Zoë'])
     expect(await find('auth0|Zo')).toEqual(['auth0|Zoë'])
     expect(await find('\u{10ffff}')).toEqual([])
+  })
+
+  test('finds more than are counted, page after page, in the order of the list', async () => {
+    const app = await useTestService()
+    const token = await app.tokenFor('member@demo.test', 'demo')
+    const demo = await app.organization('demo')
+    const found = mostCounted + 150
+    const others = 20_100
+    // The end users that come first don't match, and fill more than one request.
+    await app.service.database.asOrg(
+      demo,
+      (sql) => sql`
+        insert into end_users (organization_id, id, external_id, email, created_at)
+        select current_organization(), gen_random_uuid(), case when n > ${others} then 'many-' else 'other-' end || n,
+               case when n > ${others} and n % 2 = 0 then 'many-' || n || '@example.com' else '' end,
+               timestamptz '2020-01-01' + n * interval '1 second'
+        from generate_series(1, ${others + found}) n`,
+    )
+    const names: string[] = []
+    const lengths: number[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const path = `/end-users?search=many&limit=100${cursor && `&cursor=${cursor}`}`
+      const { body, headers } = await app.request('GET', path, { token })
+      expect(body.total).toBe(mostCounted)
+      names.push(...body.users.map(({ external_id }: { external_id: string }) => external_id))
+      lengths.push(body.users.length)
+      cursor = headers.get('next-cursor')
+    }
+    expect(names).toEqual(Array.from({ length: found }, (_, n) => `many-${others + 1 + n}`))
+    expect(lengths[0], 'the first request only finds others').toBe(0)
+    const { body } = await app.request('GET', `/end-users?search=many&limit=2&offset=${mostCounted}`, { token })
+    expect(body.users.map(({ external_id }: { external_id: string }) => external_id)).toEqual(
+      names.slice(mostCounted, mostCounted + 2),
+    )
   })
 
   test.each([

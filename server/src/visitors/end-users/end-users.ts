@@ -18,23 +18,30 @@ export async function listEndUsers(
   { limit, offset, cursor = beginning, search }: Input<typeof contract.listEndUsers>,
 ): Promise<Paged<EndUserList>> {
   const page = { limit: limit + 1, offset, after: cursor }
-  const { users, total } = await database.asOrg(organization.id, (sql) =>
+  const { users, total, end } = await database.asOrg(organization.id, (sql) =>
     search === undefined ? selectPage(sql, page) : searchEndUsers(sql, search, page),
   )
-  const { rows, next_cursor } = takePage(users, limit, ({ created_at, id }) => [created_at, id])
+  const { rows, next_cursor } = takePage(users, limit, ({ created_at, id }) => [created_at, id], end)
   return { body: { users: rows, total }, next_cursor }
 }
+
+type Position = readonly [at: string, id: string]
 
 interface Page {
   limit: number
   offset: number
-  after: readonly [string, string]
+  after: Position
+}
+
+interface Found extends EndUserList {
+  /** Where the request has stopped to search, if it hasn't filled the page. */
+  end?: Position
 }
 
 /** Before the first end user. */
 const beginning = ['-infinity', '00000000-0000-0000-0000-000000000000'] as const
 
-async function selectPage(sql: Sql, { limit, offset, after: [at, id] }: Page): Promise<EndUserList> {
+async function selectPage(sql: Sql, { limit, offset, after: [at, id] }: Page): Promise<Found> {
   const { items: total } = await readTotals(sql, ['end_users'])
   const users = await readWithin(
     offset,
@@ -51,28 +58,69 @@ async function selectPage(sql: Sql, { limit, offset, after: [at, id] }: Page): P
 /** Sorts after every other character in the order of bytes. */
 const lastCharacter = '\u{10ffff}'
 
-/**
- * Compares instead of matching patterns: row-level security keeps PostgreSQL from using an index for those. Reads all
- * matches to count and sort them.
- */
-async function searchEndUsers(sql: Sql, search: string, { limit, offset, after }: Page): Promise<EndUserList> {
-  const email = canonicalEmail(search)
+/** A search sorts and counts that many matches. With more of them, it walks through the list instead. */
+export const mostCounted = 5_000
+/** How many end users a request walks through. */
+const mostWalked = 20_000
+
+/** Compares instead of matching patterns: row-level security keeps PostgreSQL from using an index for those. */
+async function searchEndUsers(sql: Sql, search: string, page: Page): Promise<Found> {
+  const wanted = { email: canonicalEmail(search), subject: search }
+  const { limit, offset, after } = page
   const [found] = await sql<{ total: number; ids: string[] }>`
     with found as materialized (
-      select id, created_at from end_users
-      where (email_key >= ${email} and email_key < ${email + lastCharacter}
-         or external_id collate "C" >= ${search} and external_id collate "C" < ${search + lastCharacter})
-        and merged_into is null
-    )
-    select (select count(*) from found) as total,
-           array(select id from found where (created_at, id) > (${after[0]}::timestamptz, ${after[1]}::uuid)
-                 order by created_at, id limit ${limit} offset ${offset}) as ids`
-  const users = await sql<EndUser>`
-    select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
-             last_activity_at, created_at, updated_at
-    from end_users where id = any(${found?.ids}) order by created_at, id`
-  return { users, total: found?.total ?? 0 }
+      (select id, created_at from end_users
+       where email_key >= ${wanted.email} and email_key < ${wanted.email + lastCharacter} and merged_into is null
+       limit ${mostCounted + 1})
+      union
+      (select id, created_at from end_users
+       where external_id collate "C" >= ${wanted.subject} and external_id collate "C" < ${wanted.subject + lastCharacter}
+         and merged_into is null
+       limit ${mostCounted + 1})
+    ), counted as (select count(*) as total from found)
+    select total, case when total <= ${mostCounted} then
+             array(select id from found where (created_at, id) > (${after[0]}::timestamptz, ${after[1]}::uuid)
+                   order by created_at, id limit ${limit} offset ${offset}) else '{}' end as ids
+    from counted`
+  const total = Math.min(found?.total ?? 0, mostCounted)
+  if ((found?.total ?? 0) <= mostCounted) return { users: await selectEndUsers(sql, found?.ids ?? []), total }
+  const matches = await walk(sql, wanted, page)
+  const users = await selectEndUsers(
+    sql,
+    matches.map(({ id }) => id),
+  )
+  const end = matches.length < limit && offset === 0 ? await findPosition(sql, after, mostWalked) : undefined
+  return { users, total, ...(end && { end }) }
 }
+
+/** The matches in the order of the list. To skip some of them, it has to find those. */
+const walk = (
+  sql: Sql,
+  { email, subject }: { email: string; subject: string },
+  { limit, offset, after: [at, id] }: Page,
+) => sql<{ id: string }>`
+  select id from (
+    select id, created_at, email_key, external_id from end_users
+    where merged_into is null and (created_at, id) > (${at}::timestamptz, ${id}::uuid)
+    order by created_at, id limit ${offset === 0 ? mostWalked : null}
+  ) walked
+  where email_key >= ${email} and email_key < ${email + lastCharacter}
+     or external_id collate "C" >= ${subject} and external_id collate "C" < ${subject + lastCharacter}
+  order by created_at, id limit ${limit} offset ${offset}`
+
+/** The position of the end user that comes so many after another one, if there are more after that. */
+async function findPosition(sql: Sql, [at, id]: Position, distance: number): Promise<Position | undefined> {
+  const [position, next] = await sql<{ created_at: string; id: string }>`
+    select created_at, id from end_users
+    where merged_into is null and (created_at, id) > (${at}::timestamptz, ${id}::uuid)
+    order by created_at, id limit 2 offset ${distance - 1}`
+  return position && next && [position.created_at, position.id]
+}
+
+const selectEndUsers = (sql: Sql, ids: readonly string[]) => sql<EndUser>`
+  select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
+         last_activity_at, created_at, updated_at
+  from end_users where id = any(${ids}) order by created_at, id`
 
 export async function getEndUser(
   { database }: Service,
