@@ -20,19 +20,20 @@ test('the API is compatible with itself', () => {
 
 const json = (schema: object) => ({ 'application/json': { schema } })
 /** One operation that takes and returns a value. */
-const api = (taken: object, returned: object = {}, more: object = {}): ApiDocument => ({
-  paths: {
-    '/things': {
-      post: {
-        'x-access': 'member',
-        requestBody: { required: true, content: json(taken) },
-        responses: { 200: { content: json(returned) } },
-        ...more,
+const api = (taken: object, returned: object = {}, more: object = {}) =>
+  ({
+    paths: {
+      '/things': {
+        post: {
+          'x-access': 'member',
+          requestBody: { required: true, content: json(taken) },
+          responses: { 200: { content: json(returned) } },
+          ...more,
+        },
       },
     },
-  },
-  components: { schemas: { Tree: { type: 'object', properties: { child: { $ref: '#/components/schemas/Tree' } } } } },
-})
+    components: { schemas: { Tree: { type: 'object', properties: { child: { $ref: '#/components/schemas/Tree' } } } } },
+  }) as ApiDocument
 const object = (properties: object, required: string[] = []) => ({
   type: 'object',
   properties,

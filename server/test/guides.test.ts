@@ -77,7 +77,8 @@ describe('The chat’s protocol', () => {
   })
 
   test('explains every code of a refused request and of a failed run', () => {
-    const sources = ['create-runs.ts', 'run-writes.ts'].map((file) => read(`server/src/agent/loop/${file}`))
+    const files = ['create-runs.ts', 'start-runs.ts', 'answers.ts', 'run-writes.ts']
+    const sources = files.map((file) => read(`server/src/agent/loop/${file}`))
     const refusals = find(sources.join(), /failure\(\d+, '(\w+)'/g)
     const failures = find(read('server/src/agent/runs/run.ts'), /^ {2}\| '([A-Z_]+)'/gm)
     expect(refusals).toContain('RUN_ACTIVE')
