@@ -41,7 +41,7 @@ const server = globSync('server/**/*.test.ts', { exclude: [...processes, ...brow
 const stored = server.filter(usesStores)
 const lib = [
   ...server.filter((file) => !stored.includes(file)),
-  ...globSync(['{widget,dashboard}/src/**/*.test.{ts,tsx}', '{tool-server/src,examples}/**/*.test.ts']),
+  ...globSync(['{widget,dashboard}/src/**/*.test.{ts,tsx}', '{tool-server/src,examples,scripts}/**/*.test.ts']),
 ]
 
 /** Tests of connections, telemetry and interoperability. The stores make no difference to them. */

@@ -15,10 +15,33 @@ const precompress: Plugin = {
   },
 }
 
+/**
+ * Lets browsers load the app at once. The entry imports it when it has the texts of the user's language, so Vite doesn't
+ * list it in the page.
+ */
+const preloadApp: Plugin = {
+  name: 'preload-app',
+  transformIndexHtml(html, { bundle = {}, chunk }) {
+    const files = new Set(chunk?.dynamicImports.filter((file) => file.startsWith('assets/app-')))
+    // Includes the files that are added on the way.
+    for (const file of files) {
+      const found = bundle[file]
+      for (const imported of found?.type === 'chunk' ? found.imports : []) files.add(imported)
+    }
+    return [...files]
+      .filter((file) => !html.includes(file))
+      .map((file) => ({
+        tag: 'link',
+        attrs: { rel: 'modulepreload', crossorigin: true, href: `/${file}` },
+        injectTo: 'head',
+      }))
+  },
+}
+
 /** Builds the files that the server serves, in `dist/`. The content security policy allows no inline script or style. */
 export default defineConfig({
   root: import.meta.dirname,
-  plugins: [react(), tailwindcss(), precompress],
+  plugins: [react(), tailwindcss(), preloadApp, precompress],
   build: {
     outDir: 'dist',
     emptyOutDir: true,

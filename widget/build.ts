@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type BuildOptions, build, type Plugin, transform } from 'esbuild'
 import { elementStyle } from './src/element-style.ts'
-import { germanTexts } from './src/view/german.ts'
+import { viewTranslations } from './src/languages/languages.ts'
+import { english } from './src/view/strings.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const dist = join(here, 'dist')
@@ -58,18 +59,25 @@ async function bundle(entry: string, options: BuildOptions): Promise<string> {
 
 /** Builds the files that the server serves, in `dist/`. `npm pack` makes the package for bundlers. */
 export async function buildWidget(): Promise<void> {
-  const german = `export const texts=${JSON.stringify(germanTexts())}\n`
-  const germanAddress = addressOf('german', german)
-  const view = await bundle('src/view/part.ts', { format: 'esm', banner: declare({ germanAddress }) })
+  // With the English texts that a language lacks, so that the view doesn't have to look for them.
+  const languages = Object.entries(viewTranslations).map(([language, translation]) => ({
+    language,
+    name: `texts-${language}`,
+    code: `export const texts=${JSON.stringify({ ...english, ...translation })}\n`,
+  }))
+  const textAddresses = Object.fromEntries(
+    languages.map(({ language, name, code }) => [language, addressOf(name, code)]),
+  )
+  const view = await bundle('src/view/part.ts', { format: 'esm', banner: declare({ textAddresses }) })
   const viewAddress = addressOf('view', view)
-  const banner = declare({ viewAddress, germanAddress })
+  const banner = declare({ viewAddress, textAddresses })
   const frame = await bundle('src/frame/main.ts', { format: 'iife', banner })
   const widget = await bundle('src/define.ts', { format: 'iife' })
   const preview = await bundle('src/preview/main.ts', { format: 'iife' })
   await mkdir(dist, { recursive: true })
   // First what the new frame needs.
   await replaceFile('view.js', view)
-  await replaceFile('german.js', german)
+  for (const { name, code } of languages) await replaceFile(`${name}.js`, code)
   await replaceFile('frame.js', frame)
   await replaceFile('widget.js', widget)
   await replaceFile('preview.js', preview)
@@ -79,7 +87,7 @@ export async function buildWidget(): Promise<void> {
 const addressOf = (name: string, text: string) => `/embed/${name}-${hash('sha256', text, 'base64url').slice(0, 22)}.js`
 
 /** Not with `define`: the bundler would try to resolve a known address, and add code for doing so. */
-const declare = (constants: Record<string, string>) => ({
+const declare = (constants: Record<string, unknown>) => ({
   js: `const ${Object.entries(constants).map(([name, value]) => `${name}=${JSON.stringify(value)}`)};`,
 })
 

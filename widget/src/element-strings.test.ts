@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { chooseStrings, describeLauncher } from './element-strings.ts'
+import { describeLauncher } from './element-strings.ts'
+import { chooseStrings } from './look.ts'
 
 test.each([
   ['English', 'en-GB', undefined, 'Open the agent'],

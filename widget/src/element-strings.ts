@@ -1,7 +1,7 @@
 import { newsBadge, type Signs } from './channel.ts'
 
 /** Texts of the element itself. The frame has its own; the page can replace both with `setHostContext({ strings })`. */
-const english = {
+export const english = {
   agent: 'Agent',
   openAgent: 'Open the agent',
   closeAgent: 'Close the agent',
@@ -12,21 +12,6 @@ const english = {
 }
 
 export type ElementStrings = typeof english
-
-const german: ElementStrings = {
-  agent: 'Agent',
-  openAgent: 'Agent öffnen',
-  closeAgent: 'Agent schließen',
-  newActivity: 'Neuigkeiten',
-  waitingCalls: '{count} zur Freigabe',
-  agentConnecting: 'Verbindung wird hergestellt …',
-  agentNotConnected: 'Der Assistent ist gerade nicht verbunden.',
-}
-
-export const chooseStrings = (language: string, own: Record<string, string> = {}): ElementStrings => ({
-  ...(/^de\b/i.test(language) ? german : english),
-  ...own,
-})
 
 /** Label of the launcher while the panel is closed. */
 export function describeLauncher({ openAgent, newActivity, waitingCalls }: ElementStrings, { badge }: Signs): string {

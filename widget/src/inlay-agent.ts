@@ -1,7 +1,7 @@
 import { channelWord, newsBadge, readyWord, refusedWord, type Signs, type ToElement, type ToFrame } from './channel.ts'
 import { createParts } from './element-parts.ts'
-import { chooseStrings, describeLauncher, type ElementStrings } from './element-strings.ts'
-import { languageOf, readLook } from './look.ts'
+import { describeLauncher, type ElementStrings } from './element-strings.ts'
+import { chooseStrings, languageOf, readLook } from './look.ts'
 import { followPageTools, type PageTools, textOf } from './page-tools.ts'
 import type { ConnectOptions, DisplayMode, HostContext, IdTokenSource, InlayEvents } from './public-types.ts'
 

@@ -1,5 +1,6 @@
 import type { Look } from './channel.ts'
-import { chooseStrings } from './element-strings.ts'
+import { type ElementStrings, english } from './element-strings.ts'
+import { elementTranslations } from './languages/languages.ts'
 import type { DisplayMode, HostContext } from './public-types.ts'
 
 /** Custom properties that reach the frame, which checks their values. */
@@ -31,6 +32,13 @@ export function readLook(
     loading: chooseStrings(language, strings).agentConnecting,
   }
 }
+
+/** The element's texts. `own` are the page's, which replace those of the language. */
+export const chooseStrings = (language: string, own: Record<string, string> = {}): ElementStrings => ({
+  ...english,
+  ...elementTranslations[language.split('-')[0]?.toLowerCase() ?? ''],
+  ...own,
+})
 
 /** The nearest language that the page declares; an element in a shadow tree doesn't see those around its host. */
 export const languageOf = (element: HTMLElement): string =>

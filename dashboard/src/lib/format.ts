@@ -1,4 +1,4 @@
-import { language } from './texts.ts'
+import { language } from './language.ts'
 
 const locale = language === 'en' ? (navigator.languages.find((name) => name.startsWith('en')) ?? 'en') : language
 

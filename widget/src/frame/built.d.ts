@@ -4,6 +4,6 @@ declare module '*.css' {
   export default css
 }
 
-/** URLs of the frame's view, and of its German texts. The build inserts them, because they contain a hash of the file. */
+/** URLs of the frame's view, and of its texts by language. The build inserts them, because they contain a hash of the file. */
 declare const viewAddress: string
-declare const germanAddress: string
+declare const textAddresses: Record<string, string>

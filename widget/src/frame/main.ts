@@ -54,7 +54,8 @@ function run(port: MessagePort, embeddingOrigin: string): void {
   function needPanel(): Promise<void> {
     loading ??= import(viewAddress).then(start, () => say({ type: 'reload' }))
     // At the same time, because the view needs it next. The view handles an error.
-    if (/^de/.test(look?.language ?? '')) import(germanAddress).catch(() => 0)
+    const texts = textAddresses[`${look?.language}`.slice(0, 2)]
+    if (texts) import(texts).catch(() => 0)
     return loading
   }
   function start({ startPanel }: typeof import('../view/part.ts')): void {

@@ -1,18 +1,5 @@
-/** The texts of the example page, and what its tools change. */
-const catalogue = {
-  en: {
-    name: 'Willow Books',
-    about: 'An example page. Your agent can use its three tools.',
-    notes: 'Notes',
-    none: 'No notes yet.',
-  },
-  de: {
-    name: 'Willow Books',
-    about: 'Eine Beispielseite. Ihr Agent kann ihre drei Tools nutzen.',
-    notes: 'Notizen',
-    none: 'Noch keine Notizen.',
-  },
-}
+import { previewTranslations } from '../languages/languages.ts'
+import { english } from './strings.ts'
 
 const colors = ['green', 'blue', 'red', 'yellow', 'gray']
 const mostNotes = 20
@@ -31,7 +18,7 @@ const element = (name: string, text = '') => Object.assign(document.createElemen
 
 /** Shows the page, and returns its tools. Arguments are a model's, so they're checked, and only ever shown as text. */
 export function showHostPage(body: HTMLElement, language: string): HostTool[] {
-  const texts = language.startsWith('de') ? catalogue.de : catalogue.en
+  const texts = { ...english, ...previewTranslations[language] }
   const title = element('h1', texts.name)
   const list = element('ul')
   list.setAttribute('aria-label', texts.notes)

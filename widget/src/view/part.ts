@@ -8,7 +8,7 @@ import type { SortedTools } from '../frame/tool-messages.ts'
 import type { VisitorSecret } from '../kept/visitor-secret.ts'
 import { describeEarlierCall } from './pages/earlier-calls.ts'
 import { type BrowserTrust, trusted } from './questions/confirm-browser.tsx'
-import { addCatalogue } from './strings.ts'
+import { addCatalogue, findLocale } from './strings.ts'
 import { createView } from './view.tsx'
 
 /** What the frame knows apart from the conversations. It changes these values, and then calls `show`. */
@@ -107,11 +107,13 @@ export function startPanel(frame: Frame): Panel {
   /** The view has the English texts. */
   function apply(look: Look): void {
     latest = look
-    if (!isGerman(look.language)) view.apply(look)
+    const { language = '' } = findLocale(look.language) ?? {}
+    const address = textAddresses[language]
+    if (!address) view.apply(look)
     else
-      import(germanAddress).then(
+      import(address).then(
         ({ texts }) => {
-          addCatalogue('de', texts)
+          addCatalogue(language, texts)
           view.apply(latest)
         },
         () => say({ type: 'reload' }),
@@ -129,9 +131,6 @@ export function startPanel(frame: Frame): Panel {
     })
   return { session, show, apply }
 }
-
-/** A language tag of `de`, or a longer form of it. The page's look can contain anything. */
-const isGerman = (language: unknown) => /^(de|deu|ger)(-|$)/i.test(`${language}`)
 
 /** Frames of hidden tabs aren't drawn, but their conversations continue. */
 function drawSoon(callback: () => void): void {

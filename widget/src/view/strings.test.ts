@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { germanTexts } from './german.ts'
+import { view } from '../languages/de.ts'
 import { addCatalogue, createTexts } from './strings.ts'
 
-addCatalogue('de', germanTexts())
+addCatalogue('de', view)
 
 describe('the panel’s texts', () => {
   test.each([

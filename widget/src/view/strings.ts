@@ -223,14 +223,15 @@ export const english = {
 }
 
 export type StringKey = keyof typeof english
+/** A missing text is in English. Languages may have more plural forms than English. */
+export type ViewTranslation = { [Key in StringKey | `${PluralKey}_${'zero' | 'two' | 'few' | 'many'}`]?: string }
 type PluralKey = { [Key in StringKey]: Key extends `${infer Base}_other` ? Base : never }[StringKey]
 export type Values = Record<string, string | number>
 
 const catalogues: Record<string, Record<string, string>> = { en: english }
 
-/** Adds a language, with its texts in the order of the English ones. */
-export function addCatalogue(language: string, texts: readonly string[]): void {
-  catalogues[language] = Object.fromEntries(Object.keys(english).map((key, index) => [key, texts[index] ?? '']))
+export function addCatalogue(language: string, texts: Record<string, string>): void {
+  catalogues[language] = texts
 }
 
 /** Texts of questions. The page can't replace them, because it could swap the meaning of the buttons. */
@@ -290,9 +291,10 @@ export function createTexts(language: string, own: Record<string, unknown> = {})
 
 const rightToLeft = new Set(['Arab', 'Hebr', 'Thaa', 'Syrc', 'Nkoo', 'Adlm', 'Rohg', 'Mand', 'Samr'])
 
-function findLocale(language: string): Intl.Locale | undefined {
+/** Accepts anything, because the page's look can contain anything. */
+export function findLocale(language: unknown): Intl.Locale | undefined {
   try {
-    return new Intl.Locale(language)
+    return new Intl.Locale(`${language}`)
   } catch {
     return undefined
   }

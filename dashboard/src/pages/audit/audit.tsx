@@ -194,7 +194,8 @@ function Verification() {
                       {' · '}
                     </>
                   )}
-                  {status !== 'broken' && (newer_events > 0 ? t.newer(newer_events) : t.noneNewer)}
+                  {status !== 'broken' &&
+                    (newer_events > 0 ? t.newer(newer_events, formatNumber(newer_events)) : t.noneNewer)}
                 </p>
               </div>
               {length > 0 && <CopyButton text={head} label={t.head} />}

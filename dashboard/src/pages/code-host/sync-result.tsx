@@ -1,4 +1,5 @@
 import { TriangleAlert } from 'lucide-react'
+import { formatNumber } from '../../lib/format.ts'
 import { Badge, Facts, Notice } from '../../ui/display/layout.tsx'
 import { Ago, Time } from '../../ui/display/time.tsx'
 import type { ConnectedRepository } from './queries.ts'
@@ -62,7 +63,7 @@ export function SyncResult({ repository }: { repository: ConnectedRepository }) 
       />
       {last.problems.length > 0 && (
         <div className="mt-4">
-          <h3 className="font-[550]">{t.problems(last.problems.length)}</h3>
+          <h3 className="font-[550]">{t.problems(last.problems.length, formatNumber(last.problems.length))}</h3>
           <p className="text-sm text-muted">{t.problemsText}</p>
           <ul className="mt-2 grid max-h-80 gap-2 overflow-auto text-sm">
             {last.problems.map(({ path, problem }) => (
@@ -79,4 +80,9 @@ export function SyncResult({ repository }: { repository: ConnectedRepository }) 
 }
 
 const describeChanges = ({ created, updated, archived, unchanged }: NonNullable<ConnectedRepository['last_sync']>) =>
-  [t.created(created), t.updated(updated), t.archived(archived), t.unchanged(unchanged)].join(', ')
+  [
+    t.created(created, formatNumber(created)),
+    t.updated(formatNumber(updated)),
+    t.archived(formatNumber(archived)),
+    t.unchanged(formatNumber(unchanged)),
+  ].join(', ')

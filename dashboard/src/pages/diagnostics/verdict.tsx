@@ -7,41 +7,21 @@ import { configQuery } from '../identity-provider/config.ts'
 import { domainsQuery, keysQuery } from '../keys/data.ts'
 import { checkOrigin, isAllowed } from '../keys/origins/origins.ts'
 
-const t = texts({
-  en: {
-    title: 'What the settings say',
-    keyActive: 'The key is active.',
-    keyRevoked: 'The key is revoked, so every request with it is refused. Use another key in the page.',
-    notOrigin: 'This isn’t a complete origin yet.',
-    byKey: 'The key’s allowed origins include it.',
-    byDomains: 'The key has no origins of its own, and the organization’s allowed domains include it.',
-    anywhere: 'The key works on any website. Add allowed origins to restrict it.',
-    notByKey: (allowed: string) => `The key doesn’t allow this origin. It allows ${allowed}.`,
-    notByDomains: (allowed: string) => `The allowed domains don’t include this origin. They are ${allowed}.`,
-    openKey: 'Open the key',
-    openDomains: 'Open the allowed domains',
-    provider: 'An identity provider is trusted, so ID tokens can be checked.',
-    noProvider: 'No identity provider is trusted. Visitors can connect, but ID tokens are refused.',
-    openProvider: 'Open the identity provider',
-  },
-  de: {
-    title: 'Was die Einstellungen sagen',
-    keyActive: 'Der Key ist aktiv.',
-    keyRevoked:
-      'Der Key ist widerrufen, also wird jede Anfrage mit ihm abgelehnt. Verwenden Sie in der Seite einen anderen.',
-    notOrigin: 'Das ist noch kein vollständiger Origin.',
-    byKey: 'Die erlaubten Origins des Keys enthalten ihn.',
-    byDomains: 'Der Key hat keine eigenen Origins, und die erlaubten Domains der Organisation enthalten ihn.',
-    anywhere: 'Der Key gilt auf jeder Website. Fügen Sie erlaubte Origins hinzu, um ihn einzuschränken.',
-    notByKey: (allowed: string) => `Der Key erlaubt diesen Origin nicht. Er erlaubt ${allowed}.`,
-    notByDomains: (allowed: string) => `Die erlaubten Domains enthalten diesen Origin nicht. Sie sind ${allowed}.`,
-    openKey: 'Key öffnen',
-    openDomains: 'Erlaubte Domains öffnen',
-    provider: 'Einem Identity Provider wird vertraut, also können ID-Tokens geprüft werden.',
-    noProvider:
-      'Keinem Identity Provider wird vertraut. Besucher können sich verbinden, aber ID-Tokens werden abgelehnt.',
-    openProvider: 'Identity Provider öffnen',
-  },
+export const t = texts('diagnosticsVerdict', {
+  title: 'What the settings say',
+  keyActive: 'The key is active.',
+  keyRevoked: 'The key is revoked, so every request with it is refused. Use another key in the page.',
+  notOrigin: 'This isn’t a complete origin yet.',
+  byKey: 'The key’s allowed origins include it.',
+  byDomains: 'The key has no origins of its own, and the organization’s allowed domains include it.',
+  anywhere: 'The key works on any website. Add allowed origins to restrict it.',
+  notByKey: (allowed: string) => `The key doesn’t allow this origin. It allows ${allowed}.`,
+  notByDomains: (allowed: string) => `The allowed domains don’t include this origin. They are ${allowed}.`,
+  openKey: 'Open the key',
+  openDomains: 'Open the allowed domains',
+  provider: 'An identity provider is trusted, so ID tokens can be checked.',
+  noProvider: 'No identity provider is trusted. Visitors can connect, but ID tokens are refused.',
+  openProvider: 'Open the identity provider',
 })
 
 interface Finding {

@@ -1,20 +1,11 @@
 import { texts } from '../../lib/texts.ts'
 
-const t = texts({
-  en: {
-    required: 'Fill this in.',
-    number: 'Enter a number.',
-    integer: 'Enter a whole number.',
-    json: 'This isn’t valid JSON.',
-    object: 'Enter a JSON object, such as {}.',
-  },
-  de: {
-    required: 'Füllen Sie das aus.',
-    number: 'Geben Sie eine Zahl ein.',
-    integer: 'Geben Sie eine ganze Zahl ein.',
-    json: 'Das ist kein gültiges JSON.',
-    object: 'Geben Sie ein JSON-Objekt ein, zum Beispiel {}.',
-  },
+export const t = texts('hubArguments', {
+  required: 'Fill this in.',
+  number: 'Enter a number.',
+  integer: 'Enter a whole number.',
+  json: 'This isn’t valid JSON.',
+  object: 'Enter a JSON object, such as {}.',
 })
 
 export interface ArgumentField {

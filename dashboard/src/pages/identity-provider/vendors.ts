@@ -1,4 +1,5 @@
 import { texts } from '../../lib/texts.ts'
+import { t } from './texts.ts'
 
 export type Vendor =
   | 'okta'
@@ -20,182 +21,92 @@ interface Guide {
   audience: string
 }
 
-const guides = texts<Record<Vendor, Guide>>({
-  en: {
-    okta: {
-      steps: [
-        'In the Admin Console, open *Applications → Applications* and the application that your users sign in to, or choose *Create App Integration → OIDC - OpenID Connect*.',
-        'On the *General* tab, copy the *Client ID*.',
-        'If the application’s authorize URL contains /oauth2/default or another server’s ID, add that part to the domain: acme.okta.com/oauth2/default.',
-      ],
-      note: 'Enter the domain without -admin: acme.okta.com, not acme-admin.okta.com. A custom domain works if your tokens’ issuer uses it.',
-      domain: 'Okta domain',
-      audience: 'Client ID',
-    },
-    azure: {
-      steps: [
-        'In the Microsoft Entra admin center, open *App registrations* and your application, or *New registration* with *Accounts in this organizational directory only*.',
-        'On the *Overview* page, copy the *Application (client) ID* and the *Directory (tenant) ID*.',
-        'Under *Token configuration*, choose *Add optional claim → ID* and add email and xms_edov. If xms_edov isn’t listed, add { "name": "xms_edov" } to optionalClaims.idToken in the *Manifest*.',
-        'Sign users in through the v2.0 endpoint, which MSAL does by default.',
-      ],
-      note: 'xms_edov tells Inlay that the email address is verified, which users need for their own assistants.',
-      domain: 'Directory (tenant) ID',
-      audience: 'Application (client) ID',
-    },
-    auth0: {
-      steps: [
-        'In the dashboard, open *Applications → Applications* and your application, or create a *Single Page* or *Regular Web Application*.',
-        'On the *Settings* tab, copy the *Domain* and the *Client ID*.',
-      ],
-      note: 'If your application signs users in on a custom domain, enter that domain.',
-      domain: 'Domain',
-      audience: 'Client ID',
-    },
-    google: {
-      steps: [
-        'In the Google Cloud console, open *APIs & Services → Credentials* and choose *Create credentials → OAuth client ID → Web application*.',
-        'Add your application’s origin and redirect URI.',
-        'Copy the *Client ID*.',
-      ],
-      note: 'All Google accounts have the same issuer. Enter your Workspace domain to admit only its users.',
-      domain: 'Workspace domain',
-      audience: 'Client ID',
-    },
-    workos: {
-      steps: [
-        'In the dashboard, open *Connect → Applications*, create an OAuth application or open yours, and copy its *Client ID*.',
-        'Open *Domains* and copy the AuthKit domain, such as acme.authkit.app.',
-      ],
-      note: 'If your tokens come from the User Management API, enter the client ID as the domain, and the token’s aud as the client ID.',
-      domain: 'AuthKit domain',
-      audience: 'Client ID',
-    },
-    firebase: {
-      steps: [
-        'In the Firebase console, open *Project settings → General* and copy the *Project ID*.',
-        'In your page, get the ID token with getIdToken(user) from firebase/auth.',
-      ],
-      note: 'The audience of a Firebase ID token is the project ID, so you can leave the client ID empty.',
-      domain: 'Project ID',
-      audience: 'Client ID',
-    },
-    onelogin: {
-      steps: [
-        'In the admin portal, open *Applications → Applications → Add App*, search for *OpenId Connect (OIDC)* and save it.',
-        'On the *Configuration* tab, add your application’s redirect URI.',
-        'On the *SSO* tab, copy the *Client ID*.',
-      ],
-      domain: 'Subdomain',
-      audience: 'Client ID',
-    },
-    logto: {
-      steps: [
-        'In the console, open *Applications* and your application, or create one.',
-        'Copy the *App ID*, and the host of the *Logto endpoint*.',
-      ],
-      note: 'For a self-hosted Logto, or a custom domain, enter that host.',
-      domain: 'Host of the Logto endpoint',
-      audience: 'App ID',
-    },
-    custom_oidc: {
-      steps: [
-        'Register your application at the provider as an OpenID Connect client, and copy its client ID.',
-        'Open {issuer}/.well-known/openid-configuration and copy *issuer* exactly as it’s written, with or without a trailing slash.',
-      ],
-      note: 'For Keycloak, Ping, Cognito, Zitadel, Authentik and every other OpenID provider. Tokens must be signed with RS, PS or ES 256 to 512, or EdDSA.',
-      audience: 'Client ID',
-    },
+export const guides = texts<Record<Vendor, Guide>>('identityProviderVendors', {
+  okta: {
+    steps: [
+      'In the Admin Console, open *Applications → Applications* and the application that your users sign in to, or choose *Create App Integration → OIDC - OpenID Connect*.',
+      'On the *General* tab, copy the *Client ID*.',
+      'If the application’s authorize URL contains /oauth2/default or another server’s ID, add that part to the domain: acme.okta.com/oauth2/default.',
+    ],
+    note: 'Enter the domain without -admin: acme.okta.com, not acme-admin.okta.com. A custom domain works if your tokens’ issuer uses it.',
+    domain: 'Okta domain',
+    audience: 'Client ID',
   },
-  de: {
-    okta: {
-      steps: [
-        'Öffnen Sie in der Admin Console *Applications → Applications* und die Anwendung, bei der sich Ihre Nutzer anmelden, oder wählen Sie *Create App Integration → OIDC - OpenID Connect*.',
-        'Kopieren Sie auf dem Tab *General* die *Client ID*.',
-        'Enthält die Authorize-URL der Anwendung /oauth2/default oder die ID eines anderen Servers, fügen Sie diesen Teil an die Domain an: acme.okta.com/oauth2/default.',
-      ],
-      note: 'Geben Sie die Domain ohne -admin ein: acme.okta.com, nicht acme-admin.okta.com. Eine eigene Domain geht, wenn der Issuer Ihrer Tokens sie verwendet.',
-      domain: 'Okta-Domain',
-      audience: 'Client-ID',
-    },
-    azure: {
-      steps: [
-        'Öffnen Sie im Microsoft Entra Admin Center *App registrations* und Ihre Anwendung, oder *New registration* mit *Accounts in this organizational directory only*.',
-        'Kopieren Sie auf der Seite *Overview* die *Application (client) ID* und die *Directory (tenant) ID*.',
-        'Wählen Sie unter *Token configuration* *Add optional claim → ID*, und fügen Sie email und xms_edov hinzu. Fehlt xms_edov in der Liste, fügen Sie { "name": "xms_edov" } zu optionalClaims.idToken im *Manifest* hinzu.',
-        'Melden Sie Nutzer über den v2.0-Endpunkt an. MSAL tut das von sich aus.',
-      ],
-      note: 'xms_edov sagt Inlay, dass die E-Mail-Adresse geprüft ist. Nutzer brauchen das für ihre eigenen Assistenten.',
-      domain: 'Directory (tenant) ID',
-      audience: 'Application (client) ID',
-    },
-    auth0: {
-      steps: [
-        'Öffnen Sie im Dashboard *Applications → Applications* und Ihre Anwendung, oder erstellen Sie eine *Single Page* oder *Regular Web Application*.',
-        'Kopieren Sie auf dem Tab *Settings* die *Domain* und die *Client ID*.',
-      ],
-      note: 'Meldet Ihre Anwendung Nutzer auf einer eigenen Domain an, geben Sie diese ein.',
-      domain: 'Domain',
-      audience: 'Client-ID',
-    },
-    google: {
-      steps: [
-        'Öffnen Sie in der Google Cloud Console *APIs & Services → Credentials*, und wählen Sie *Create credentials → OAuth client ID → Web application*.',
-        'Fügen Sie Origin und Redirect URI Ihrer Anwendung hinzu.',
-        'Kopieren Sie die *Client ID*.',
-      ],
-      note: 'Alle Google-Konten haben denselben Issuer. Geben Sie Ihre Workspace-Domain ein, um nur deren Nutzer zuzulassen.',
-      domain: 'Workspace-Domain',
-      audience: 'Client-ID',
-    },
-    workos: {
-      steps: [
-        'Öffnen Sie im Dashboard *Connect → Applications*, erstellen oder öffnen Sie eine OAuth-Anwendung, und kopieren Sie ihre *Client ID*.',
-        'Öffnen Sie *Domains*, und kopieren Sie die AuthKit-Domain, etwa acme.authkit.app.',
-      ],
-      note: 'Kommen Ihre Tokens von der User Management API, geben Sie die Client-ID als Domain ein, und das aud des Tokens als Client-ID.',
-      domain: 'AuthKit-Domain',
-      audience: 'Client-ID',
-    },
-    firebase: {
-      steps: [
-        'Öffnen Sie in der Firebase-Konsole *Project settings → General*, und kopieren Sie die *Project ID*.',
-        'Holen Sie in Ihrer Seite das ID-Token mit getIdToken(user) aus firebase/auth.',
-      ],
-      note: 'Die Audience eines ID-Tokens von Firebase ist die Projekt-ID. Die Client-ID kann leer bleiben.',
-      domain: 'Projekt-ID',
-      audience: 'Client-ID',
-    },
-    onelogin: {
-      steps: [
-        'Öffnen Sie im Admin-Portal *Applications → Applications → Add App*, suchen Sie *OpenId Connect (OIDC)*, und speichern Sie es.',
-        'Fügen Sie auf dem Tab *Configuration* die Redirect URI Ihrer Anwendung hinzu.',
-        'Kopieren Sie auf dem Tab *SSO* die *Client ID*.',
-      ],
-      domain: 'Subdomain',
-      audience: 'Client-ID',
-    },
-    logto: {
-      steps: [
-        'Öffnen Sie in der Konsole *Applications* und Ihre Anwendung, oder erstellen Sie eine.',
-        'Kopieren Sie die *App ID* und den Host des *Logto endpoint*.',
-      ],
-      note: 'Bei einem selbst betriebenen Logto oder einer eigenen Domain geben Sie diesen Host ein.',
-      domain: 'Host des Logto-Endpunkts',
-      audience: 'App-ID',
-    },
-    custom_oidc: {
-      steps: [
-        'Registrieren Sie Ihre Anwendung beim Provider als OpenID-Connect-Client, und kopieren Sie die Client-ID.',
-        'Öffnen Sie {issuer}/.well-known/openid-configuration, und kopieren Sie *issuer* genau so, wie er dort steht, mit oder ohne Schrägstrich am Ende.',
-      ],
-      note: 'Für Keycloak, Ping, Cognito, Zitadel, Authentik und jeden anderen OpenID Provider. Tokens müssen mit RS, PS oder ES 256 bis 512 oder EdDSA signiert sein.',
-      audience: 'Client-ID',
-    },
+  azure: {
+    steps: [
+      'In the Microsoft Entra admin center, open *App registrations* and your application, or *New registration* with *Accounts in this organizational directory only*.',
+      'On the *Overview* page, copy the *Application (client) ID* and the *Directory (tenant) ID*.',
+      'Under *Token configuration*, choose *Add optional claim → ID* and add email and xms_edov. If xms_edov isn’t listed, add { "name": "xms_edov" } to optionalClaims.idToken in the *Manifest*.',
+      'Sign users in through the v2.0 endpoint, which MSAL does by default.',
+    ],
+    note: 'xms_edov tells Inlay that the email address is verified, which users need for their own assistants.',
+    domain: 'Directory (tenant) ID',
+    audience: 'Application (client) ID',
+  },
+  auth0: {
+    steps: [
+      'In the dashboard, open *Applications → Applications* and your application, or create a *Single Page* or *Regular Web Application*.',
+      'On the *Settings* tab, copy the *Domain* and the *Client ID*.',
+    ],
+    note: 'If your application signs users in on a custom domain, enter that domain.',
+    domain: 'Domain',
+    audience: 'Client ID',
+  },
+  google: {
+    steps: [
+      'In the Google Cloud console, open *APIs & Services → Credentials* and choose *Create credentials → OAuth client ID → Web application*.',
+      'Add your application’s origin and redirect URI.',
+      'Copy the *Client ID*.',
+    ],
+    note: 'All Google accounts have the same issuer. Enter your Workspace domain to admit only its users.',
+    domain: 'Workspace domain',
+    audience: 'Client ID',
+  },
+  workos: {
+    steps: [
+      'In the dashboard, open *Connect → Applications*, create an OAuth application or open yours, and copy its *Client ID*.',
+      'Open *Domains* and copy the AuthKit domain, such as acme.authkit.app.',
+    ],
+    note: 'If your tokens come from the User Management API, enter the client ID as the domain, and the token’s aud as the client ID.',
+    domain: 'AuthKit domain',
+    audience: 'Client ID',
+  },
+  firebase: {
+    steps: [
+      'In the Firebase console, open *Project settings → General* and copy the *Project ID*.',
+      'In your page, get the ID token with getIdToken(user) from firebase/auth.',
+    ],
+    note: 'The audience of a Firebase ID token is the project ID, so you can leave the client ID empty.',
+    domain: 'Project ID',
+    audience: 'Client ID',
+  },
+  onelogin: {
+    steps: [
+      'In the admin portal, open *Applications → Applications → Add App*, search for *OpenId Connect (OIDC)* and save it.',
+      'On the *Configuration* tab, add your application’s redirect URI.',
+      'On the *SSO* tab, copy the *Client ID*.',
+    ],
+    domain: 'Subdomain',
+    audience: 'Client ID',
+  },
+  logto: {
+    steps: [
+      'In the console, open *Applications* and your application, or create one.',
+      'Copy the *App ID*, and the host of the *Logto endpoint*.',
+    ],
+    note: 'For a self-hosted Logto, or a custom domain, enter that host.',
+    domain: 'Host of the Logto endpoint',
+    audience: 'App ID',
+  },
+  custom_oidc: {
+    steps: [
+      'Register your application at the provider as an OpenID Connect client, and copy its client ID.',
+      'Open {issuer}/.well-known/openid-configuration and copy *issuer* exactly as it’s written, with or without a trailing slash.',
+    ],
+    note: 'For Keycloak, Ping, Cognito, Zitadel, Authentik and every other OpenID provider. Tokens must be signed with RS, PS or ES 256 to 512, or EdDSA.',
+    audience: 'Client ID',
   },
 })
-
-const otherName = texts({ en: 'Any OpenID provider', de: 'Anderer OpenID Provider' })
 
 interface VendorFacts {
   name: string
@@ -268,7 +179,7 @@ const facts: Record<Vendor, VendorFacts> = {
     audienceExample: 'app-id-example',
     issuer: (domain) => `https://${domain}/oidc`,
   },
-  custom_oidc: { name: otherName, audienceExample: 'my-web-app', issuer: () => '' },
+  custom_oidc: { name: t.anyProvider, audienceExample: 'my-web-app', issuer: () => '' },
 }
 
 export type VendorInfo = VendorFacts & Guide & { id: Vendor }

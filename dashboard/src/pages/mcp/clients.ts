@@ -1,43 +1,22 @@
 import { texts } from '../../lib/texts.ts'
 
-const t = texts({
-  en: {
-    terminal: 'In a terminal',
-    settings: (file: string) => `Or in ${file}`,
-    file: (file: string) => `In ${file}`,
-    config: 'As configuration',
-    urlOnly: 'URL of the server',
-    claudeNext: 'Start claude, enter /mcp and choose Authenticate.',
-    codexNext: 'Codex opens the browser. If it doesn’t, run codex mcp login inlay.',
-    cursorNext: 'Cursor asks whether to install the server, and then to sign in.',
-    codeNext: 'Start the server when VS Code asks to, and sign in. Its tools are in the chat’s agent mode.',
-    inspectorNext: 'The inspector opens in your browser. Choose Connect, and sign in.',
-    inspectorCall: 'Call a tool without a browser',
-    otherNext:
-      'Choose Streamable HTTP if the client asks for a transport. It finds out the rest and opens the browser to sign in.',
-    installCursor: 'Add to Cursor',
-    installCode: 'Add to VS Code',
-    other: 'Any client',
-  },
-  de: {
-    terminal: 'In einem Terminal',
-    settings: (file: string) => `Oder in ${file}`,
-    file: (file: string) => `In ${file}`,
-    config: 'Als Konfiguration',
-    urlOnly: 'URL des Servers',
-    claudeNext: 'Starten Sie claude, geben Sie /mcp ein, und wählen Sie Authenticate.',
-    codexNext: 'Codex öffnet den Browser. Falls nicht, führen Sie codex mcp login inlay aus.',
-    cursorNext: 'Cursor fragt, ob der Server installiert werden soll, und dann nach der Anmeldung.',
-    codeNext:
-      'Starten Sie den Server, wenn VS Code fragt, und melden Sie sich an. Die Tools stehen im Agent-Modus des Chats.',
-    inspectorNext: 'Der Inspector öffnet sich im Browser. Wählen Sie Connect, und melden Sie sich an.',
-    inspectorCall: 'Ein Tool ohne Browser aufrufen',
-    otherNext:
-      'Wählen Sie Streamable HTTP, wenn der Client nach einem Transport fragt. Den Rest findet er selbst heraus und öffnet den Browser zur Anmeldung.',
-    installCursor: 'Zu Cursor hinzufügen',
-    installCode: 'Zu VS Code hinzufügen',
-    other: 'Anderer Client',
-  },
+export const t = texts('mcpClients', {
+  terminal: 'In a terminal',
+  settings: (file: string) => `Or in ${file}`,
+  file: (file: string) => `In ${file}`,
+  config: 'As configuration',
+  urlOnly: 'URL of the server',
+  claudeNext: 'Start claude, enter /mcp and choose Authenticate.',
+  codexNext: 'Codex opens the browser. If it doesn’t, run codex mcp login inlay.',
+  cursorNext: 'Cursor asks whether to install the server, and then to sign in.',
+  codeNext: 'Start the server when VS Code asks to, and sign in. Its tools are in the chat’s agent mode.',
+  inspectorNext: 'The inspector opens in your browser. Choose Connect, and sign in.',
+  inspectorCall: 'Call a tool without a browser',
+  otherNext:
+    'Choose Streamable HTTP if the client asks for a transport. It finds out the rest and opens the browser to sign in.',
+  installCursor: 'Add to Cursor',
+  installCode: 'Add to VS Code',
+  other: 'Any client',
 })
 
 export interface McpClient {

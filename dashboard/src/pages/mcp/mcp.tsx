@@ -12,32 +12,17 @@ import { PageHeader, Section } from '../../ui/display/layout.tsx'
 import { Loaded } from '../../ui/display/states.tsx'
 import { describeClients } from './clients.ts'
 
-const t = texts({
-  en: {
-    title: 'MCP',
-    text: 'Connect an assistant to Inlay: it manages this organization and uses the tools of your open pages.',
-    copyUrl: 'Copy URL',
-    connect: 'Connect a client',
-    connectText: 'The client opens the browser, where you sign in, choose an organization and allow access.',
-    client: 'Client',
-    can: 'What a client can do',
-    canText: 'It acts as you, with your role. These are the tools that it gets from your account.',
-    pages: 'Tools of your open pages',
-    skills: 'Clients also get your organization’s skills, as resources.',
-  },
-  de: {
-    title: 'MCP',
-    text: 'Verbinden Sie einen Assistenten mit Inlay: Er verwaltet diese Organisation und nutzt die Tools Ihrer offenen Seiten.',
-    copyUrl: 'URL kopieren',
-    connect: 'Client verbinden',
-    connectText:
-      'Der Client öffnet den Browser. Dort melden Sie sich an, wählen eine Organisation und erlauben den Zugriff.',
-    client: 'Client',
-    can: 'Was ein Client kann',
-    canText: 'Er handelt als Sie, mit Ihrer Rolle. Diese Tools bekommt er mit Ihrem Konto.',
-    pages: 'Tools Ihrer offenen Seiten',
-    skills: 'Clients bekommen auch die Skills Ihrer Organisation, als Resources.',
-  },
+export const t = texts('mcp', {
+  title: 'MCP',
+  text: 'Connect an assistant to Inlay: it manages this organization and uses the tools of your open pages.',
+  copyUrl: 'Copy URL',
+  connect: 'Connect a client',
+  connectText: 'The client opens the browser, where you sign in, choose an organization and allow access.',
+  client: 'Client',
+  can: 'What a client can do',
+  canText: 'It acts as you, with your role. These are the tools that it gets from your account.',
+  pages: 'Tools of your open pages',
+  skills: 'Clients also get your organization’s skills, as resources.',
 })
 
 const url = `${location.origin}/mcp`

@@ -10,35 +10,19 @@ import { Button } from '../../ui/controls/button.tsx'
 import { Field, Input } from '../../ui/controls/form.tsx'
 import { FormError } from '../../ui/display/states.tsx'
 
-const t = texts({
-  en: {
-    title: 'Create an organization',
-    text: 'It holds your agent, its settings, and the users of your web applications.',
-    name: 'Name',
-    placeholder: 'Acme',
-    create: 'Create organization',
-    invitations: 'Invitations',
-    invited: (by: string, role: string) => `${by} invited you as ${role}`,
-    join: 'Join',
-    decline: 'Decline',
-    yours: 'Your organizations',
-    signedInAs: (email: string) => `Signed in as ${email}.`,
-    other: 'Sign out',
-  },
-  de: {
-    title: 'Organisation erstellen',
-    text: 'Sie enthält Ihren Agenten, seine Einstellungen und die Nutzer Ihrer Webanwendungen.',
-    name: 'Name',
-    placeholder: 'Acme',
-    create: 'Organisation erstellen',
-    invitations: 'Einladungen',
-    invited: (by: string, role: string) => `${by} hat Sie als ${role} eingeladen`,
-    join: 'Beitreten',
-    decline: 'Ablehnen',
-    yours: 'Ihre Organisationen',
-    signedInAs: (email: string) => `Angemeldet als ${email}.`,
-    other: 'Abmelden',
-  },
+export const t = texts('newOrganization', {
+  title: 'Create an organization',
+  text: 'It holds your agent, its settings, and the users of your web applications.',
+  name: 'Name',
+  placeholder: 'Acme',
+  create: 'Create organization',
+  invitations: 'Invitations',
+  invited: (by: string, role: string) => `${by} invited you as ${role}`,
+  join: 'Join',
+  decline: 'Decline',
+  yours: 'Your organizations',
+  signedInAs: (email: string) => `Signed in as ${email}.`,
+  other: 'Sign out',
 })
 
 const invitationsQuery = read(['my-invitations'], (signal) => api.GET('/users/me/invitations', { signal }))

@@ -1,7 +1,7 @@
 import type { components } from '@inlay/client'
 import { useQueryClient } from '@tanstack/react-query'
 import { type RefObject, useEffect, useEffectEvent, useRef, useState } from 'react'
-import { language } from '../../lib/texts.ts'
+import { language } from '../../lib/language.ts'
 import { api, unwrap } from '../../session/api.ts'
 
 /** The messages of widget/src/preview/messages.ts. */

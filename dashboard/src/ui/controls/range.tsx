@@ -2,21 +2,12 @@ import { readRange } from '../../lib/date-range.ts'
 import { texts } from '../../lib/texts.ts'
 import { Input, Select } from './form.tsx'
 
-const t = texts({
-  en: {
-    range: 'Period',
-    days: (count: number) => `Last ${count} days`,
-    custom: 'Other dates…',
-    from: 'From',
-    to: 'To',
-  },
-  de: {
-    range: 'Zeitraum',
-    days: (count: number) => `Letzte ${count} Tage`,
-    custom: 'Andere Daten …',
-    from: 'Von',
-    to: 'Bis',
-  },
+export const t = texts('range', {
+  range: 'Period',
+  days: (count: number) => `Last ${count} days`,
+  custom: 'Other dates…',
+  from: 'From',
+  to: 'To',
 })
 
 const presets = ['7', '30', '90', '365']

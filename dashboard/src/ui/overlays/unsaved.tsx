@@ -5,19 +5,11 @@ import { FormError } from '../display/states.tsx'
 import { words } from '../words.ts'
 import { Dialog, FormActions } from './overlays.tsx'
 
-const t = texts({
-  en: {
-    leave: 'Leave without saving?',
-    leaveText: 'Your changes on this page will be lost.',
-    stay: 'Keep editing',
-    leaveNow: 'Discard changes',
-  },
-  de: {
-    leave: 'Ohne Speichern verlassen?',
-    leaveText: 'Ihre Änderungen auf dieser Seite gehen verloren.',
-    stay: 'Weiter bearbeiten',
-    leaveNow: 'Änderungen verwerfen',
-  },
+export const t = texts('unsaved', {
+  leave: 'Leave without saving?',
+  leaveText: 'Your changes on this page will be lost.',
+  stay: 'Keep editing',
+  leaveNow: 'Discard changes',
 })
 
 interface Place {

@@ -2,17 +2,10 @@ import { ArrowDown, ArrowUp, X } from 'lucide-react'
 import { texts } from '../../lib/texts.ts'
 import { IconButton } from '../controls/button.tsx'
 
-const t = texts({
-  en: {
-    up: (what: string) => `Move ${what} up`,
-    down: (what: string) => `Move ${what} down`,
-    remove: (what: string) => `Remove ${what}`,
-  },
-  de: {
-    up: (what: string) => `${what} nach oben`,
-    down: (what: string) => `${what} nach unten`,
-    remove: (what: string) => `${what} entfernen`,
-  },
+export const t = texts('rows', {
+  up: (what: string) => `Move ${what} up`,
+  down: (what: string) => `Move ${what} down`,
+  remove: (what: string) => `Remove ${what}`,
 })
 
 /** Buttons that move or remove an entry of a short list. */

@@ -215,17 +215,17 @@ describe('the frame', () => {
     const [, script = ''] = /<script src="([^"]+)"/.exec(html) ?? []
     const text = await (await production.fetch(script)).text()
     const [view = ''] = /\/embed\/view-[\w-]+\.js/.exec(text) ?? []
-    const [german = ''] = /\/embed\/german-[\w-]+\.js/.exec(text) ?? []
+    const [texts = ''] = /\/embed\/texts-de-[\w-]+\.js/.exec(text) ?? []
     const caching = async (path: string) => {
       const { status, headers } = await production.fetch(path)
       return [status, headers.get('cache-control')]
     }
-    for (const address of [script, view, german]) {
+    for (const address of [script, view, texts]) {
       expect(await caching(address), address).toEqual([200, 'public, max-age=31536000, immutable'])
     }
     const other = (address: string) => address.replace(/-.*/, '-other.js')
     expect(await caching(other(script)), 'requested by a document of another version').toEqual([200, 'no-store'])
-    for (const address of [view, german])
+    for (const address of [view, texts])
       expect(await caching(other(address)), 'a frame of another version needs its own').toEqual([404, 'no-store'])
   })
 })

@@ -32,7 +32,7 @@ export function serveWidget(service: Service & { keyLookup: KeyLookup }): Hono<N
   })
 
   // A frame needs the view and the texts it was built with. If they aren't found, the widget reloads the frame.
-  for (const name of ['view', 'german']) {
+  for (const name of ['view', 'texts-de']) {
     app.get(`/embed/:file{${name}-[\\w-]+\\.js}`, async (c, next) => {
       const file = await read(`${name}.js`)
       if (c.req.param('file') !== versioned(name, file)) return next()

@@ -89,12 +89,12 @@ describe('a panel that stays closed', () => {
     await page.evaluate(`document.documentElement.lang = 'de-AT'`)
     await page.getByRole('button', { name: 'Agent öffnen' }).click()
     await frameOf(page).getByRole('textbox', { name: 'Nachricht an den Agenten' }).waitFor()
-    await expect.poll(transfer.paths).toEqual([...closedPaths, '/embed/german-*.js', '/embed/view-*.js'].sort())
+    await expect.poll(transfer.paths).toEqual([...closedPaths, '/embed/texts-*.js', '/embed/view-*.js'].sort())
   })
 })
 
 test('the whole widget has less than 80 KB, and what the open panel adds at most 62 KB', async () => {
-  const sizes = ['widget', 'frame', 'german', 'view'].map((name) => {
+  const sizes = ['widget', 'frame', 'texts-de', 'view'].map((name) => {
     const file = new URL(`../../../../widget/dist/${name}.js`, import.meta.url)
     return gzipSync(readFileSync(file), { level: 9 }).length
   })

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { ToolEntryPart } from '../../chat/state.ts'
-import { germanTexts } from '../german.ts'
+import { view } from '../../languages/de.ts'
 import { addCatalogue, createTexts } from '../strings.ts'
 import { explain, explainReason, findStanding } from './approval.tsx'
 
-addCatalogue('de', germanTexts())
+addCatalogue('de', view)
 
 const describeCall = (part: Partial<ToolEntryPart>, language = 'en') =>
   explain({ name: 'search', source: 'crm', reasonData: {}, ...part } as ToolEntryPart, 'Penny', createTexts(language))

@@ -5,19 +5,11 @@ import { Button, IconButton } from '../../../ui/controls/button.tsx'
 import { Field, Input } from '../../../ui/controls/form.tsx'
 import { checkOrigin } from './origins.ts'
 
-const t = texts({
-  en: {
-    add: 'Add',
-    remove: (origin: string) => `Remove ${origin}`,
-    use: (origin: string) => `Use ${origin}`,
-    full: (max: number) => `At most ${max} origins.`,
-  },
-  de: {
-    add: 'Hinzufügen',
-    remove: (origin: string) => `${origin} entfernen`,
-    use: (origin: string) => `${origin} verwenden`,
-    full: (max: number) => `Höchstens ${max} Origins.`,
-  },
+export const t = texts('originsField', {
+  add: 'Add',
+  remove: (origin: string) => `Remove ${origin}`,
+  use: (origin: string) => `Use ${origin}`,
+  full: (max: number) => `At most ${max} origins.`,
 })
 
 /** A list of origins, and what was typed but isn't in it yet. */

@@ -1,22 +1,12 @@
 import { texts } from '../../../lib/texts.ts'
 
-const t = texts({
-  en: {
-    one: 'Enter one origin at a time, without spaces.',
-    scheme: 'An origin starts with https://.',
-    plainHttp: 'An origin starts with https://. Only localhost can use http://.',
-    rest: 'An origin ends after the host and port, without a path or a trailing slash.',
-    wildcard: 'A wildcard replaces the whole first part of the host, as in https://*.example.com.',
-    invalid: 'This isn’t a valid origin. Enter one such as https://app.example.com.',
-  },
-  de: {
-    one: 'Geben Sie einen Origin nach dem anderen ein, ohne Leerzeichen.',
-    scheme: 'Ein Origin beginnt mit https://.',
-    plainHttp: 'Ein Origin beginnt mit https://. Nur localhost darf http:// verwenden.',
-    rest: 'Ein Origin endet nach Host und Port, ohne Pfad und ohne Schrägstrich am Ende.',
-    wildcard: 'Ein Platzhalter ersetzt den ganzen ersten Teil des Hosts, wie in https://*.example.com.',
-    invalid: 'Das ist kein gültiger Origin. Geben Sie einen wie https://app.example.com ein.',
-  },
+export const t = texts('origins', {
+  one: 'Enter one origin at a time, without spaces.',
+  scheme: 'An origin starts with https://.',
+  plainHttp: 'An origin starts with https://. Only localhost can use http://.',
+  rest: 'An origin ends after the host and port, without a path or a trailing slash.',
+  wildcard: 'A wildcard replaces the whole first part of the host, as in https://*.example.com.',
+  invalid: 'This isn’t a valid origin. Enter one such as https://app.example.com.',
 })
 
 export interface OriginCheck {

@@ -5,30 +5,16 @@ import { CodeBlock } from '../../../ui/display/code.tsx'
 import { useKeyFilters } from '../data.ts'
 import { frameworks, snippetWriters } from './snippet-texts.ts'
 
-const t = texts({
-  en: {
-    framework: 'Framework',
-    withToken: 'My users are signed in',
-    withTokenHint: 'Passes the user’s ID token, so that the agent knows who they are.',
-    files: { html: 'In your page', react: 'A component', vue: 'A component', next: 'app/agent.tsx' },
-    install:
-      'Install the package first: run “npm pack -w widget” in the folder of your Inlay server, and install the file.',
-    vue: "Vue needs isCustomElement: (tag) => tag === 'inlay-agent' in the compilerOptions of its Vite plugin.",
-    next: 'Put <Agent /> into the body of app/layout.tsx.',
-    csp: (origin: string) => `If your page has a content security policy, allow ${origin} in script-src and frame-src.`,
-  },
-  de: {
-    framework: 'Framework',
-    withToken: 'Meine Nutzer sind angemeldet',
-    withTokenHint: 'Übergibt das ID-Token des Nutzers, damit der Agent weiß, wer er ist.',
-    files: { html: 'In Ihrer Seite', react: 'Eine Komponente', vue: 'Eine Komponente', next: 'app/agent.tsx' },
-    install:
-      'Installieren Sie zuerst das Paket: Führen Sie „npm pack -w widget“ im Ordner Ihres Inlay-Servers aus, und installieren Sie die Datei.',
-    vue: "Vue braucht isCustomElement: (tag) => tag === 'inlay-agent' in den compilerOptions seines Vite-Plugins.",
-    next: 'Setzen Sie <Agent /> in den body von app/layout.tsx.',
-    csp: (origin: string) =>
-      `Wenn Ihre Seite eine Content Security Policy hat, erlauben Sie ${origin} in script-src und frame-src.`,
-  },
+export const t = texts('snippets', {
+  framework: 'Framework',
+  withToken: 'My users are signed in',
+  withTokenHint: 'Passes the user’s ID token, so that the agent knows who they are.',
+  files: { html: 'In your page', react: 'A component', vue: 'A component', next: 'app/agent.tsx' },
+  install:
+    'Install the package first: run “npm pack -w widget” in the folder of your Inlay server, and install the file.',
+  vue: "Vue needs isCustomElement: (tag) => tag === 'inlay-agent' in the compilerOptions of its Vite plugin.",
+  next: 'Put <Agent /> into the body of app/layout.tsx.',
+  csp: (origin: string) => `If your page has a content security policy, allow ${origin} in script-src and frame-src.`,
 })
 
 /** What to paste into a page, for several frameworks. Without the full key, its prefix stands for it. */

@@ -1,6 +1,25 @@
-import { english, type StringKey } from './strings.ts'
+import type { ElementStrings } from '../element-strings.ts'
+import type { ShopStrings } from '../preview/strings.ts'
+import type { ViewTranslation } from '../view/strings.ts'
 
-const german: Record<StringKey, string> = {
+export const element: Partial<ElementStrings> = {
+  agent: 'Agent',
+  openAgent: 'Agent öffnen',
+  closeAgent: 'Agent schließen',
+  newActivity: 'Neuigkeiten',
+  waitingCalls: '{count} zur Freigabe',
+  agentConnecting: 'Verbindung wird hergestellt …',
+  agentNotConnected: 'Der Assistent ist gerade nicht verbunden.',
+}
+
+export const preview: Partial<ShopStrings> = {
+  name: 'Willow Books',
+  about: 'Eine Beispielseite. Ihr Agent kann ihre drei Tools nutzen.',
+  notes: 'Notizen',
+  none: 'Noch keine Notizen.',
+}
+
+export const view: ViewTranslation = {
   agent: 'Agent',
   close: 'Schließen',
   back: 'Zurück zum Chat',
@@ -216,6 +235,3 @@ const german: Record<StringKey, string> = {
   announceFailed: 'Der Agent ist nicht fertig geworden: {reason}',
   announceWorking: 'Der Agent arbeitet.',
 }
-
-/** What the file for German has: the keys are those of the English texts, in the same order. */
-export const germanTexts = (): string[] => (Object.keys(english) as StringKey[]).map((key) => german[key])

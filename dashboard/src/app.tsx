@@ -1,10 +1,8 @@
-import './style.css'
 import { CSPProvider } from '@base-ui/react/csp-provider'
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { type ReactNode, StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { applyTheme } from './lib/theme.ts'
 import { router } from './router.tsx'
 import { queryClient } from './session/api.ts'
 import { openSession } from './session/session.ts'
@@ -14,7 +12,6 @@ import { buttonClass } from './ui/controls/button.tsx'
 import { describeError } from './ui/display/states.tsx'
 import { words } from './ui/words.ts'
 
-applyTheme()
 const root = createRoot(document.getElementById('root') as HTMLElement)
 const show = (content: ReactNode) =>
   root.render(
