@@ -131,6 +131,11 @@ const commands: Record<string, Command> = {
     text: 'Migrate the database schema without starting the server',
     run: async () => (await import('./console/operator/maintenance.ts')).migrateOnly(readConfig()),
   },
+  convert: {
+    usage: 'convert',
+    text: 'Convert a database from before 0.1.0, once: docs/migrations.md. Stop every server first',
+    run: async () => (await import('../conversion/convert.ts')).convertDatabase(readExistingConfig()),
+  },
   doctor: {
     usage: 'doctor',
     text: 'Check runtime, configuration, stores, disk, clock, sign-in provider and model, and suggest fixes',

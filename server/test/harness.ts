@@ -72,7 +72,7 @@ export interface TestResponse {
 /** A configuration with a new database and a new key-value store on the current engines. */
 export async function makeConfig(
   env: Record<string, string> = {},
-  contents: keyof Engines['templates'] = 'empty',
+  contents: keyof Engines['templates'] | 'bare' = 'empty',
   { inheritsGrants = false } = {},
 ): Promise<{ config: Config; remove: () => Promise<void> }> {
   const engines = inject('engines')
@@ -80,7 +80,7 @@ export async function makeConfig(
   const dataDir = join(tmpdir(), `inlay-${name}`)
   mkdirSync(dataDir)
   const owner = (database: string) => engines.databaseUrl.replace('DATABASE', database)
-  const template = engines.templates[contents]
+  const template = contents === 'bare' ? 'template0' : engines.templates[contents]
   const cluster = await connectToCluster(owner('postgres'))
   // Copies the files instead of logging each page, which takes PostgreSQL half as long.
   await cluster.query(`create database ${name} template ${template} strategy file_copy`)
@@ -136,6 +136,11 @@ export async function startTestService(
   { inheritsGrants = true } = {},
 ): Promise<TestService> {
   const { config, remove } = await makeConfig(env, 'demo', { inheritsGrants })
+  return startServiceOn(config, remove)
+}
+
+/** Starts a service on a database with the demo's organizations and users. */
+export async function startServiceOn(config: Config, remove: () => Promise<void>): Promise<TestService> {
   const clock = { now: Date.now() }
   const lines: string[] = []
   const log = createLog('trace', new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }))

@@ -66,10 +66,7 @@ const tablesOf: Record<Wing, readonly string[]> = {
     ...['github_apps', 'github_deliveries', 'github_installations', 'github_repositories', 'organization_skills'],
     'organization_skill_versions',
   ],
-  tools: [
-    ...['connectors', 'end_user_consents', 'governance_providers', 'tool_call_batches', 'tool_call_contents'],
-    ...['tool_call_records', 'tool_call_users'],
-  ],
+  tools: [...['connectors', 'end_user_consents', 'governance_providers', 'tool_call_contents', 'tool_call_records']],
   agent: [
     ...['agent_settings', 'conversation_retention', 'feedback', 'messages', 'model_calls', 'runs', 'step_texts'],
     ...['steps', 'threads', 'tool_calls'],
@@ -83,14 +80,6 @@ const exceptions: Record<string, { tables: readonly string[]; why: string }> = {
   'kernel/stores/audit/audit.ts': {
     tables: ['members', 'service_accounts'],
     why: 'locks the role of whoever makes a change in the transaction that makes it',
-  },
-  'kernel/stores/postgres/migrations.ts': {
-    tables: ['organizations'],
-    why: 'gives every organization that existed before its first keyed audit row',
-  },
-  'kernel/stores/postgres/tool-call-batches.ts': {
-    tables: ['tool_call_batches', 'tool_call_records'],
-    why: 'converts encrypted rows, which a migration in SQL can’t',
   },
   'kernel/untrusted/long-results.ts': {
     tables: ['tool_calls'],

@@ -19,6 +19,7 @@ test('the commands work with and without a server', async () => {
   }
 
   expect(await works('migrate')).toBe('The schema is up to date\n')
+  expect(await fails('convert')).toContain('There is nothing to convert')
   expect(inlay.postmaster(), 'a command stops the PostgreSQL that it started').toBeUndefined()
   expect(await works('user add --email Ada@Example.com --name Ada')).toContain('ada@example.com')
   expect(await works('org add --name Acme --admin ada@example.com')).toBe('Acme (acme), admin ada@example.com\n')

@@ -26,6 +26,7 @@ const elsewhere: Record<string, string> = {
   'docs/agent.md: MODEL_URL=http://127.0.0.1:11434/v1 MODEL_NAME=llama3.2 npm start':
     'it needs a model server: commands.test.ts',
   'docs/let-an-assistant-use-your-page.md: npm install @mcp-b/webmcp-polyfill': 'it needs the npm registry',
+  'docs/migrations.md: npx inlay convert': 'it needs a database from before 0.1.0: convert.test.ts',
   'docs/sign-in.md: npx inlay login --url https://inlay.example.com': 'it needs a browser: login.test.ts',
 }
 /** Guides whose commands and pages browser/new-user.test.ts runs, as a new user would. */

@@ -51,18 +51,7 @@ export async function openStores(config: Config, options: StoreOptions): Promise
   const { clock, log, claim, onProgress } = options
   const secrets = createSecrets(config.secrets)
   if (!config.databaseUrl || !config.redisUrl) prepareDataFolder(config.dataDir)
-  const postgres = config.databaseUrl
-    ? {
-        connection: { ...parseIntoClientConfig(config.databaseUrl), connectionTimeoutMillis: 10_000 },
-        stop: async () => undefined,
-      }
-    : await openEmbeddedPostgres({
-        dataDir: config.dataDir,
-        claim,
-        connections: config.databasePoolSize + connectionsBesidePool,
-        onTrouble: (error) => log.warn({ err: error }, 'the embedded PostgreSQL is not running; restarting it'),
-        ...(onProgress && { onProgress }),
-      })
+  const postgres = await openPostgres(config, options)
   const closers = [postgres.stop]
   const close = async () => {
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
@@ -121,6 +110,24 @@ export async function openStores(config: Config, options: StoreOptions): Promise
     throw error
   }
 }
+
+/** The owner's connection to the configured PostgreSQL, or to the embedded one, which is started if it isn't running. */
+export const openPostgres = async (
+  config: Config,
+  { log, claim, onProgress }: Omit<StoreOptions, 'clock'>,
+): Promise<{ connection: pg.ClientConfig; stop: () => Promise<void> }> =>
+  config.databaseUrl
+    ? {
+        connection: { ...parseIntoClientConfig(config.databaseUrl), connectionTimeoutMillis: 10_000 },
+        stop: async () => undefined,
+      }
+    : openEmbeddedPostgres({
+        dataDir: config.dataDir,
+        claim,
+        connections: config.databasePoolSize + connectionsBesidePool,
+        onTrouble: (error) => log.warn({ err: error }, 'the embedded PostgreSQL is not running; restarting it'),
+        ...(onProgress && { onProgress }),
+      })
 
 /** Opens the stores that nodes share in Redis, or, on one machine, in a file and this process. */
 async function chooseShared({ redisUrl, redisPrefix, dataDir }: Config, options: KvOptions) {

@@ -61,10 +61,10 @@ test('a server without the owner’s password doesn’t start on an older schema
   const owner = new pg.Client(app.stores.owner)
   await owner.connect()
   onTestFinished(() => owner.end())
-  await owner.query(`delete from migrations where name = '0059_retention.sql'`)
+  await owner.query(`delete from migrations where name = '0011_partitions.sql'`)
   await expect(startUnprivileged(app)).rejects.toMatchObject({
     name: 'MigrationFailed',
-    message: expect.stringMatching(/^The schema lacks 0059_retention.sql. Run `npx inlay migrate` with this release/),
+    message: expect.stringMatching(/^The schema lacks 0011_partitions.sql. Run `npx inlay migrate` with this release/),
   })
 })
 

@@ -5,7 +5,7 @@ const statementMs = 60_000
 
 /**
  * Connects as the maintenance role, which may only execute a few functions that run with the rights of the schema's owner
- * (migrations/0058_maintenance.sql): a running server never has these rights itself.
+ * (migrations/0001_kernel.sql): a running server never has these rights itself.
  */
 export async function withMaintenance<T>(
   maintenance: pg.ClientConfig,

@@ -4,36 +4,28 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { DerivedKey, Secrets } from '../../lib/secrets.ts'
-import { plainHash } from '../audit/chain.ts'
-import { retireAuditKeys } from '../audit/key-change.ts'
 import { withMaintenance } from './maintenance.ts'
 import { defaultPatienceMs, inShortLocks, type Patience } from './short-locks.ts'
-import { unpackToolCalls } from './tool-call-batches.ts'
 import { buildWalls } from './walls.ts'
 
 /**
  * Brings the schema up to date as its owner, under one lock for all nodes. Each migration and the row that records it
  * are one transaction, so an interrupted run can be repeated. The service then connects as a role that owns nothing.
  */
-export async function migrate(
+export function migrate(
   owner: pg.ClientConfig,
   secrets: Secrets,
   patience: Patience = { patienceMs: defaultPatienceMs },
 ): Promise<{ applied: string[] }> {
   requireShortName(databaseName(owner))
-  const connection = { ...owner, application_name: 'inlay migrate' }
-  const client = new pg.Client(connection)
-  client.on('error', () => undefined) // The running statement reports the error.
-  await client.connect()
-  try {
-    await lockMigrations(client)
+  return withMigrationLock(owner, async (client, connection) => {
     await client.query(
       'create table if not exists migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())',
     )
     const applied: string[] = []
     const { rows } = await client.query<AppliedMigration>('select name, checksum from migrations')
     for (const migration of listNewMigrations(rows)) {
-      await apply(client, connection, patience, migration, secrets)
+      await apply(client, connection, patience, migration)
       applied.push(migration.name)
     }
     for (const role of roles) await createLogin(client, secrets, role)
@@ -45,10 +37,35 @@ export async function migrate(
       throw new MigrationFailed(`Could not set up row-level security: ${(cause as Error).message}`, { cause })
     })
     return { applied }
+  })
+}
+
+/** Connects as the owner, and holds the lock that lets one process at a time change the schema. */
+export async function withMigrationLock<T>(
+  owner: pg.ClientConfig,
+  work: (client: pg.Client, connection: pg.ClientConfig) => Promise<T>,
+): Promise<T> {
+  const connection = { ...owner, application_name: 'inlay migrate' }
+  const client = new pg.Client(connection)
+  client.on('error', () => undefined) // The running statement reports the error.
+  await client.connect()
+  try {
+    await lockMigrations(client)
+    return await work(client, connection)
   } finally {
     await client.end()
   }
 }
+
+/** The files of a folder of migrations, in order. */
+export const readMigrations = (folder: string): Migration[] =>
+  readdirSync(folder)
+    .filter((name) => isMigration.test(name))
+    .sort()
+    .map((name) => {
+      const text = readFileSync(join(folder, name), 'utf8')
+      return { name, text, checksum: hash('sha256', text) }
+    })
 
 /** Fails if the schema isn't that of this release, for a server that isn't allowed to migrate it. */
 export async function requireMigrated(maintenance: pg.ClientConfig): Promise<void> {
@@ -100,7 +117,10 @@ export class MigrationFailed extends Error {
   override name = 'MigrationFailed'
 }
 
-const folder = join(import.meta.dirname, '../../../../migrations')
+export const schemaFolder = join(import.meta.dirname, '../../../../migrations')
+const isMigration = /^\d{4}_.+\.sql$/
+/** Every database from before 0.1.0 has it, and no later one. */
+export const firstFormerMigration = '0001_foundation.sql'
 const migrationLock = 7_140_002
 const lockPollMs = 100
 /** The first line of a migration that PostgreSQL can't run in a transaction, such as `create index concurrently`. */
@@ -109,15 +129,6 @@ const outsideTransaction = '-- not in a transaction\n'
 const purposes = { service: 'database login', maintenance: 'database maintenance login' }
 type Role = keyof typeof purposes
 const roles: readonly Role[] = ['service', 'maintenance']
-
-/** Parts of migrations that need the secret or more than SQL. Each runs in its migration's transaction. */
-const steps: Record<string, (client: pg.Client, secrets: Secrets) => Promise<void>> = {
-  async '0014_keyed_audit_chains.sql'(client, secrets) {
-    const { rows } = await client.query<{ id: string }>('select id from organizations')
-    for (const { id } of rows) await retireAuditKeys(client, secrets, id, [plainHash])
-  },
-  '0049_tool_call_records.sql': unpackToolCalls,
-}
 
 /**
  * Asks again and again, because `create index concurrently` waits for every statement that is running, and so for nodes
@@ -131,7 +142,7 @@ async function lockMigrations(client: pg.Client): Promise<void> {
   }
 }
 
-interface Migration {
+export interface Migration {
   name: string
   text: string
   checksum: string
@@ -143,19 +154,21 @@ interface AppliedMigration {
 }
 
 function listNewMigrations(rows: readonly AppliedMigration[]): Migration[] {
-  const isMigration = /^\d{4}_.+\.sql$/
-  const known = new Map(rows.filter(({ name }) => isMigration.test(name)).map(({ name, checksum }) => [name, checksum]))
+  const known = new Map(rows.map(({ name, checksum }) => [name, checksum]))
+  if (known.has(firstFormerMigration)) {
+    throw new MigrationFailed(
+      'The database is from before 0.1.0. Stop every server, back up the database, and run `npx inlay convert` once: docs/migrations.md',
+    )
+  }
   const migrations: Migration[] = []
-  for (const name of readdirSync(folder)
-    .filter((file) => isMigration.test(file))
-    .sort()) {
-    const text = readFileSync(join(folder, name), 'utf8')
-    const checksum = hash('sha256', text)
-    const before = known.get(name)
-    known.delete(name)
-    if (before === checksum) continue
-    if (before) throw new MigrationFailed(`${name} was changed after it was applied; add a new migration instead`)
-    migrations.push({ name, text, checksum })
+  for (const migration of readMigrations(schemaFolder)) {
+    const before = known.get(migration.name)
+    known.delete(migration.name)
+    if (before === migration.checksum) continue
+    if (before) {
+      throw new MigrationFailed(`${migration.name} was changed after it was applied; add a new migration instead`)
+    }
+    migrations.push(migration)
   }
   if (known.size > 0) {
     throw new MigrationFailed(
@@ -170,7 +183,6 @@ async function apply(
   connection: pg.ClientConfig,
   patience: Patience,
   { name, text, checksum }: Migration,
-  secrets: Secrets,
 ): Promise<void> {
   const record = () => client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
   try {
@@ -181,7 +193,6 @@ async function apply(
     }
     await inShortLocks(client, connection, patience, async () => {
       await client.query(text)
-      await steps[name]?.(client, secrets)
       await record()
     })
   } catch (cause) {

@@ -1,3 +1,10 @@
+-- Several commits had other versions of this file and the next two, so these are always run, and with them 0067, whose
+-- totals are here: a job adds up the rankings again.
+drop table if exists list_totals, usage_rankings, usage_ranked_end_users;
+drop function if exists count_new_threads, count_gone_threads, count_changed_thread, count_new_end_users,
+  count_gone_end_users, count_changed_end_user, count_new_ranked_end_users, count_gone_ranked_end_users,
+  add_to_list_total cascade;
+
 -- How many items a list has, and for threads the sums of their messages and tokens. A total is the sum of its rows: each
 -- change adds a row of its own, so that writers never wait for each other and can't deadlock.
 create table list_totals (
@@ -9,21 +16,6 @@ create table list_totals (
   tokens bigint not null default 0,
   primary key (organization_id, list, id)
 );
-
--- Requests of nodes of the version before write it as soon as the triggers are there, so it can't wait for
--- stores/postgres/walls.ts. A new database has no service yet.
-alter table list_totals enable row level security, force row level security;
-create policy tenant on list_totals
-  using (organization_id = (select current_organization())) with check (organization_id = (select current_organization()));
-do $$
-declare
-  service name;
-begin
-  for service in select rolname from pg_roles where rolname = current_database() || '_service' loop
-    execute format('grant select, insert, update, delete on list_totals to %I', service);
-  end loop;
-end
-$$;
 
 -- Names are complete, because a function of the maintenance role, which has no search path, deletes rows too.
 create function add_to_list_total(organization uuid, changed text, items bigint, messages bigint, tokens bigint)

@@ -5,7 +5,7 @@ import type pg from 'pg'
 const unzip = promisify<Buffer, Buffer>(gunzip)
 const rowsAtOnce = 1_000
 
-/** Converts compressed batches of tool calls to rows, without the callers' addresses. Holds one batch in memory. */
+/** The part of 0049 that SQL can't do: converts compressed batches of tool calls to rows, without the callers' addresses. Holds one batch in memory. */
 export async function unpackToolCalls(client: pg.Client): Promise<void> {
   for (let after = { organization_id: lowestId, id: lowestId }; ; ) {
     const { rows } = await client.query<{ organization_id: string; id: string; records: Buffer }>(

@@ -1,0 +1,9 @@
+-- Constraints get the name of their table.
+alter table usage_end_user_spans rename constraint usage_end_user_days_organization_id_fkey
+  to usage_end_user_spans_organization_id_fkey;
+alter table usage_end_user_spans rename constraint usage_end_user_days_organization_id_end_user_id_fkey
+  to usage_end_user_spans_organization_id_end_user_id_fkey;
+alter table usage_events rename constraint usage_events_by_month_prompt_tokens_check to usage_events_prompt_tokens_check;
+alter table usage_events rename constraint usage_events_by_month_completion_tokens_check
+  to usage_events_completion_tokens_check;
+alter table usage_events rename constraint usage_events_by_month_cost_micro_usd_check to usage_events_cost_micro_usd_check;
