@@ -20,8 +20,8 @@ export async function convertDatabase(config: Config): Promise<void> {
   if (!config.databaseUrl) prepareDataFolder(config.dataDir)
   const { connection, stop } = await openPostgres(config, { log: createLog('silent'), claim: 'own' })
   try {
-    const { applied } = await convert(connection, createSecrets(config.secrets))
-    console.log(`Converted the database, which lacked ${applied.length} former migrations. The schema is up to date`)
+    await convert(connection, createSecrets(config.secrets))
+    console.log('Converted the database. The schema is up to date')
   } finally {
     await stop()
   }
