@@ -24,3 +24,30 @@ export function createInlayClient({ url, token, fetch }: ClientOptions): Client<
   }
   return client
 }
+
+interface Page<Data> {
+  data?: Data
+  error?: unknown
+  response: Response
+}
+
+/**
+ * Reads a list page after page. A page can be empty although there is a next one.
+ *
+ * ```ts
+ * const pages = readPages((cursor) => client.GET('/threads', { params: { query: { limit: 100, ...cursor } } }))
+ * for await (const { threads } of pages) …
+ * ```
+ */
+export async function* readPages<Data>(
+  read: (cursor: { cursor?: string }) => Promise<Page<Data>>,
+): AsyncGenerator<Data, void> {
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const { data, error, response } = await read(cursor === undefined ? {} : { cursor })
+    if (!response.ok || data === undefined) {
+      throw new Error(`A page couldn’t be read: ${response.status}`, { cause: error })
+    }
+    yield data
+    cursor = response.headers.get('next-cursor')
+  }
+}

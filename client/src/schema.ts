@@ -12959,7 +12959,14 @@ export interface operations {
     };
     listInvitations: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Maximum number of items to return. Default: all. */
+                limit?: number;
+                /** @description Number of items to skip from the start of the list */
+                offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -12969,6 +12976,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -12987,6 +12996,15 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["Invitation"][];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
@@ -13368,7 +13386,14 @@ export interface operations {
     };
     listMembers: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Maximum number of items to return. Default: all. */
+                limit?: number;
+                /** @description Number of items to skip from the start of the list */
+                offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13378,6 +13403,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -13399,6 +13426,15 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["Member"][];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
@@ -14614,7 +14650,14 @@ export interface operations {
     };
     listPublishableKeys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Maximum number of items to return. Default: all. */
+                limit?: number;
+                /** @description Number of items to skip from the start of the list */
+                offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -14624,6 +14667,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14649,6 +14694,15 @@ export interface operations {
                         /** @description The keys, without the full key */
                         keys: components["schemas"]["PublishableKey"][];
                     };
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
@@ -15158,7 +15212,14 @@ export interface operations {
     };
     listServiceAccounts: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Maximum number of items to return. Default: all. */
+                limit?: number;
+                /** @description Number of items to skip from the start of the list */
+                offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -15168,6 +15229,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15197,6 +15260,15 @@ export interface operations {
                         /** @description The service accounts, without their keys */
                         service_accounts: components["schemas"]["ServiceAccount"][];
                     };
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */
@@ -15839,7 +15911,14 @@ export interface operations {
     };
     listSites: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Maximum number of items to return. Default: all. */
+                limit?: number;
+                /** @description Number of items to skip from the start of the list */
+                offset?: number;
+                /** @description The `Next-Cursor` header of the previous page. `offset` then counts from there. */
+                cursor?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -15849,6 +15928,8 @@ export interface operations {
             /** @description The request succeeded. */
             200: {
                 headers: {
+                    /** @description The `cursor` of the next page. Missing on the last page. */
+                    "Next-Cursor"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15864,6 +15945,15 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["Site"][];
+                };
+            };
+            /** @description `VALIDATION_ERROR`: a field is missing or invalid; `data.field` names it and `data.details` says why. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidationError"] | components["schemas"]["UndefinedError"];
                 };
             };
             /** @description `AUTH_REQUIRED`: the access token is missing, invalid, expired or revoked; sign in again. */

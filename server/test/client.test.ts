@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createInlayClient } from '../../client/src/client.ts'
+import { createInlayClient, readPages } from '../../client/src/client.ts'
 import { outdatedFiles } from '../../scripts/generate.ts'
 import { api } from '../src/api.ts'
 import { startTestService, type TestService } from './harness.ts'
@@ -35,6 +35,26 @@ test('the typed client creates a key, exchanges a ticket and returns typed error
   const { error, response } = await client.DELETE('/publishable-keys/{id}', { params: { path: { id: 'unknown' } } })
   expect(response.status).toBe(404)
   expect(error).toMatchObject({ data: { code: 'RESOURCE_NOT_FOUND', resource: 'publishable_key' } })
+})
+
+test('readPages reads a list to its end, and fails with the response of a page that can’t be read', async () => {
+  for (const name of ['One', 'Two', 'Three']) await client.POST('/publishable-keys', { body: { name } })
+  const { data: whole } = await client.GET('/publishable-keys')
+  const pages: string[][] = []
+  const reading = readPages((cursor) =>
+    client.GET('/publishable-keys', { params: { query: { limit: 2, offset: 0, ...cursor } } }),
+  )
+  for await (const { keys } of reading) pages.push(keys.map(({ id }) => id))
+  expect(pages.length).toBeGreaterThan(1)
+  expect(pages.flat()).toEqual(whole?.keys.map(({ id }) => id))
+
+  const failing = readPages((cursor) =>
+    client.GET('/publishable-keys', { params: { query: { limit: 0, offset: 0, ...cursor } } }),
+  )
+  await expect(failing.next()).rejects.toMatchObject({
+    message: 'A page couldn’t be read: 400',
+    cause: { data: { code: 'VALIDATION_ERROR' } },
+  })
 })
 
 describe('calls every operation', () => {

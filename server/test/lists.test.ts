@@ -38,6 +38,12 @@ beforeAll(async () => {
       await sql`
         insert into end_users (organization_id, id, external_id, email)
         values (current_organization(), ${randomUUID()}, ${`listed-${n}`}, '')`
+      const [account] = await sql<{ id: string }>`
+        insert into users (id, issuer, subject, email, name)
+        values (gen_random_uuid(), 'lists', ${`member-${n}`}, ${`member-${n}@lists.example`}, 'Member') returning id`
+      await sql`
+        insert into members (organization_id, id, user_id, role)
+        values (current_organization(), ${randomUUID()}, ${account?.id}, 'member')`
       await sql`
         insert into directory_users (organization_id, directory_id, id, user_name)
         values (current_organization(), ${directory}, ${randomUUID()}, ${`user-${n}`})`
@@ -53,6 +59,9 @@ beforeAll(async () => {
       select organization_id, id, thread_id, 'up' from runs where thread_id = ${thread}`
   })
   for (let n = 1; n <= count; n += 1) {
+    await post(app, 'demo', '/publishable-keys', { name: `Key ${n}` })
+    await post(app, 'demo', '/service-accounts', { name: `Account ${n}`, role: 'member', expires_at: null })
+    await post(app, 'demo', '/organizations/current/invitations', { email: `invited-${n}@demo.test`, role: 'member' })
     await post(app, 'demo', '/organization-skills', { content: content(`skill-${n}`, 'another') })
     await app.request('PATCH', `/organization-skills/${skill}`, { token, body: { domains: [`${n}.example.com`] } })
     const end_user_id = await addEndUser(app, demo)
@@ -83,6 +92,9 @@ interface List {
   list?: string
 }
 
+/** The list is the whole body. */
+const whole = ''
+
 const lists: Record<string, () => List> = {
   listThreads: () => ({ path: '/threads', list: 'threads' }),
   'listThreads, one status': () => ({ path: '/threads?status=regular', list: 'threads' }),
@@ -98,14 +110,20 @@ const lists: Record<string, () => List> = {
   listRefusals: () => ({ path: '/diagnostics/refusals', list: 'refusals' }),
   listSkillVersions: () => ({ path: `/organization-skills/${params.skill}/versions`, list: 'versions' }),
   listSkills: () => ({ path: '/organization-skills/list' }),
+  listSites: () => ({ path: '/sites', list: whole }),
+  listPublishableKeys: () => ({ path: '/publishable-keys', list: 'keys' }),
+  listMembers: () => ({ path: '/organizations/current/members', list: whole }),
+  listInvitations: () => ({ path: '/organizations/current/invitations', list: whole }),
+  listServiceAccounts: () => ({ path: '/service-accounts', list: 'service_accounts' }),
 }
 
 async function get(name: string, page: Record<string, unknown>): Promise<Page> {
   const { path, list } = (lists[name] as () => List)()
   const query = new URLSearchParams(Object.entries(page).map(([key, value]) => [key, String(value)]))
-  const answer = list
-    ? await app.request('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`, { token })
-    : await app.request('POST', path, { token, body: page })
+  const answer =
+    list !== undefined
+      ? await app.request('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`, { token })
+      : await app.request('POST', path, { token, body: page })
   const { status, body, headers } = answer
   return { items: list ? body[list] : body, total: body.total, next: headers.get('next-cursor'), status, body }
 }
@@ -163,6 +181,25 @@ describe.each(Object.keys(lists))('%s', (name) => {
     })
   })
 })
+
+test.each(['listSites', 'listPublishableKeys', 'listMembers', 'listInvitations', 'listServiceAccounts'])(
+  '%s returns the whole list to clients that don’t ask for a page',
+  async (name) => {
+    const demo = await app.organization('demo')
+    await app.service.database.asOrg(
+      demo,
+      (sql) => sql`
+        insert into sites (organization_id, id, origin, name)
+        select current_organization(), gen_random_uuid(), 'https://more-' || gen_random_uuid() || '.example.com', 'Site'
+        from generate_series(1, 101)`,
+    )
+    const { items, next } = await get(name, {})
+    const first = await get(name, { limit: 2 })
+    expect(items).toEqual([...first.items, ...(await follow(name, first.next))])
+    expect(next).toBeNull()
+    if (name === 'listSites') expect(items.length).toBeGreaterThan(100)
+  },
+)
 
 test('a new item doesn’t move the pages after it', async () => {
   const rest = async (cursor: string | null) =>

@@ -1,4 +1,5 @@
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { oneMore, type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { duplicate, invalid, notFound } from '../../kernel/lib/errors.ts'
@@ -20,8 +21,12 @@ const last4Of = (key: string) => key.slice(-4)
 export async function listServiceAccounts(
   { database, clock }: Service,
   { organization }: OrgCaller,
-): Promise<Output<typeof contract.listServiceAccounts>> {
-  return { service_accounts: await database.asOrg(organization.id, (sql) => selectAccounts(sql, clock())) }
+  { limit, offset, cursor }: Input<typeof contract.listServiceAccounts>,
+): Promise<Paged<Output<typeof contract.listServiceAccounts>>> {
+  const page = { below: cursor?.[0] ?? null, limit: oneMore(limit), offset }
+  const found = await database.asOrg(organization.id, (sql) => selectAccounts(sql, clock(), page))
+  const { rows: service_accounts, next_cursor } = takePage(found, limit, ({ id }) => [id])
+  return { body: { service_accounts }, next_cursor }
 }
 
 export async function getServiceAccount(
@@ -144,19 +149,31 @@ async function lockAccount(sql: Sql, now: number, id: string): Promise<ServiceAc
 }
 
 async function selectAccount(sql: Sql, now: number, id: string): Promise<ServiceAccount> {
-  const [account] = await selectAccounts(sql, now, id)
+  const [account] = await selectAccounts(sql, now, { id })
   if (!account) throw notFound('service_account', id)
   return account
 }
 
-/** Newest first. Returns all accounts if no id is given. */
-const selectAccounts = (sql: Sql, now: number, id: string | null = null) => sql<ServiceAccount>`
+interface Wanted {
+  id?: string
+  below?: string | null
+  limit?: number | null
+  offset?: number
+}
+
+/** Newest first. */
+const selectAccounts = (
+  sql: Sql,
+  now: number,
+  { id, below = null, limit = null, offset = 0 }: Wanted,
+) => sql<ServiceAccount>`
   select id, name, role, key_last4, key_created_at,
          case when previous_key_expires_at > ${new Date(now).toISOString()} then jsonb_build_object(
            'last4', previous_key_last4, 'expires_at', iso_timestamp(previous_key_expires_at),
            'last_used_at', iso_timestamp(previous_key_last_used_at)) end as previous_key,
          expires_at, last_used_at, created_by, created_at
-  from service_accounts where id = coalesce(${id}, id) order by id desc`
+  from service_accounts where id = coalesce(${id ?? null}, id) and (${below}::uuid is null or id < ${below})
+  order by id desc limit ${limit} offset ${offset}`
 
 function requireFuture(expires_at: string | null, now: number): void {
   if (expires_at !== null && Date.parse(expires_at) <= now) throw invalid('expires_at', 'Must be in the future')

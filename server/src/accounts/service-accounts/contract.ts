@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { usersDecideAccess } from '../../kernel/foundation/caller.ts'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
-import { Id, name, Role, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
+import { Id, name, OptionalPage, Role, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
 
 const Name = name(100)
 
@@ -68,9 +69,11 @@ export const listServiceAccounts = operation({
   path: '/service-accounts',
   summary: 'List service accounts',
   description: 'Returns the organization’s service accounts, newest first, including expired ones, without their keys.',
+  query: OptionalPage.extend({ cursor: cursorAt(order.id) }),
   response: z.strictObject({
     service_accounts: z.array(ServiceAccount).describe('The service accounts, without their keys'),
   }),
+  pages: true,
   errors: [],
   example: { response: { service_accounts: [exampleServiceAccount] } },
 })

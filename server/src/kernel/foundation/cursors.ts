@@ -61,7 +61,7 @@ function readPosition(text: string): unknown {
  */
 export function takePage<Row>(
   found: readonly Row[],
-  limit: number,
+  limit: number | undefined,
   positionOf: (row: Row) => Position,
   end?: Position,
 ): { rows: Row[]; next_cursor: string | null } {
@@ -70,6 +70,12 @@ export function takePage<Row>(
   const position = last !== undefined && found.length > rows.length ? positionOf(last) : end
   return { rows, next_cursor: position === undefined ? null : writePosition(position) }
 }
+
+/** What to read for a page of that length: one more row, or all rows. */
+export const oneMore = (limit: number | undefined): number | null => (limit === undefined ? null : limit + 1)
+
+/** The first page of a list that is ordered by time and ID begins after this position. */
+export const beforeAll = ['-infinity', '00000000-0000-0000-0000-000000000000'] as const
 
 /** Reads a page unless the offset is past the end, because skipping reads every row. */
 export const readWithin = async <Row>(offset: number, total: number, read: () => Promise<Row[]>): Promise<Row[]> =>

@@ -37,6 +37,11 @@ export const Page = z.strictObject({
     .describe('Number of items to skip from the start of the list'),
 })
 
+/** Pagination of a list that clients also read as a whole. */
+export const OptionalPage = Page.extend({
+  limit: Page.shape.limit.removeDefault().optional().describe('Maximum number of items to return. Default: all.'),
+})
+
 /** A date-time, or a date, which means `timeOfDay` on that UTC day. */
 export const moment = (timeOfDay: string) =>
   z

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { usersDecideAccess } from '../../kernel/foundation/caller.ts'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
-import { Id, name, Role, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
+import { Id, name, OptionalPage, Role, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
 
 const Organization = z
   .strictObject({
@@ -176,7 +177,9 @@ export const listMembers = operation({
   summary: 'List members',
   description:
     'Returns the members of the organization with their profiles and roles. Open invitations aren’t included.',
+  query: OptionalPage.extend({ cursor: cursorAt(order.time, order.id) }),
   response: z.array(Member),
+  pages: true,
   errors: ['RESOURCE_NOT_FOUND'],
   example: {
     response: [
@@ -266,7 +269,9 @@ export const listInvitations = operation({
   summary: 'List open invitations',
   description:
     'Returns the organization’s invitations that haven’t been accepted, declined or withdrawn, and haven’t expired.',
+  query: OptionalPage.extend({ cursor: cursorAt(order.time, order.id) }),
   response: z.array(Invitation),
+  pages: true,
   errors: [],
   example: { response: [exampleInvitation] },
 })

@@ -1,4 +1,5 @@
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { beforeAll, oneMore, type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Role } from '../../kernel/foundation/shapes.ts'
@@ -29,15 +30,19 @@ type Invitation = Output<typeof contract.createInvitation>
 export async function listInvitations(
   service: Service,
   { organization }: OrgCaller,
-): Promise<Output<typeof contract.listInvitations>> {
-  return service.database.asOrg(
+  { limit, offset, cursor: [at, id] = beforeAll }: Input<typeof contract.listInvitations>,
+): Promise<Paged<Invitation[]>> {
+  const found = await service.database.asOrg(
     organization.id,
     (sql) => sql<Invitation>`
       select id, email, role, invited_by, ${invitationsPage(service)}::text as url, mailed_link_hash is not null as mailed,
              created_at, expires_at
       from invitations where organization_id = (select current_organization()) and expires_at > now()
-      order by created_at, id`,
+        and (created_at, id) > (${at}::timestamptz, ${id}::uuid)
+      order by created_at, id limit ${oneMore(limit)} offset ${offset}`,
   )
+  const { rows: body, next_cursor } = takePage(found, limit, (invitation) => [invitation.created_at, invitation.id])
+  return { body, next_cursor }
 }
 
 export async function createInvitation(
@@ -87,7 +92,8 @@ export async function renewInvitation(
   caller: OrgCaller,
   { id }: Input<typeof contract.renewInvitation>,
 ): Promise<Invitation> {
-  const known = (await listInvitations(service, caller)).find((invitation) => invitation.id === id)
+  const { body: open } = await listInvitations(service, caller, { offset: 0 })
+  const known = open.find((invitation) => invitation.id === id)
   if (!known) throw notFound('invitation', id)
   const { email } = known
   const isMailed = await mayMail(service, caller.organization.id, email)

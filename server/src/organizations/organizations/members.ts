@@ -1,4 +1,5 @@
 import { type MemberCaller, type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { beforeAll, oneMore, type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { failure, notFound } from '../../kernel/lib/errors.ts'
@@ -14,8 +15,15 @@ type Needs = Service & { departures: Departures }
 
 type Member = Output<typeof contract.updateMember>
 
-export async function listMembers({ database }: Service, { organization }: OrgCaller): Promise<Member[]> {
-  return database.asOrg(organization.id, (sql) => selectMembers(sql))
+export async function listMembers(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { limit, offset, cursor }: Input<typeof contract.listMembers>,
+): Promise<Paged<Member[]>> {
+  const page = { limit: oneMore(limit), offset, after: cursor ?? beforeAll }
+  const found = await database.asOrg(organization.id, (sql) => selectMembers(sql, page))
+  const { rows: body, next_cursor } = takePage(found, limit, ({ created_at, id }) => [created_at, id])
+  return { body, next_cursor }
 }
 
 export async function updateMember(
@@ -116,17 +124,27 @@ export async function requireAdmin(sql: Sql): Promise<void> {
   if (!admin) throw lastAdmin()
 }
 
+interface Page {
+  limit: number | null
+  offset: number
+  after: readonly [at: string, id: string]
+}
+
 /**
  * Names the organization although row-level security does too: members have more policies, for other tasks, with which
  * PostgreSQL would read the members of all organizations.
  */
-const selectMembers = (sql: Sql) => sql<Member>`
+const selectMembers = (
+  sql: Sql,
+  { limit, offset, after: [at, id] }: Page = { limit: null, offset: 0, after: beforeAll },
+) => sql<Member>`
   select m.id, m.role, m.created_at, jsonb_build_object(
     'id', u.id, 'email', u.email, 'name', u.name, 'avatar_url', u.avatar_url,
     'created_at', iso_timestamp(u.created_at), 'updated_at', iso_timestamp(u.updated_at)) as user
   from members m join users u on u.id = m.user_id
   where m.organization_id = (select current_organization()) and m.deactivated_at is null
-  order by m.created_at, m.id`
+    and (m.created_at, m.id) > (${at}::timestamptz, ${id}::uuid)
+  order by m.created_at, m.id limit ${limit} offset ${offset}`
 
 /** Issuer of the accounts of members who were added by a directory and have not signed in yet. */
 export const directoryIssuer = 'directory'

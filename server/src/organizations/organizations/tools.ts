@@ -71,7 +71,7 @@ export const listMembers = tool({
   }),
   annotations: readOnly,
   async handler(service, caller) {
-    const found = await members.listMembers(service, caller)
+    const { body: found } = await members.listMembers(service, caller, { offset: 0 })
     const described = found.map(({ role, created_at, user }) => ({
       user_id: user.id,
       email: user.email,

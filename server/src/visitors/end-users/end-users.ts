@@ -1,6 +1,6 @@
 import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import type { OrgCaller } from '../../kernel/foundation/caller.ts'
-import { type Paged, readWithin, takePage } from '../../kernel/foundation/cursors.ts'
+import { beforeAll, type Paged, readWithin, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
@@ -15,7 +15,7 @@ type EndUserList = Output<typeof contract.listEndUsers>
 export async function listEndUsers(
   { database }: Service,
   { organization }: OrgCaller,
-  { limit, offset, cursor = beginning, search }: Input<typeof contract.listEndUsers>,
+  { limit, offset, cursor = beforeAll, search }: Input<typeof contract.listEndUsers>,
 ): Promise<Paged<EndUserList>> {
   const page = { limit: limit + 1, offset, after: cursor }
   const { users, total, end } = await database.asOrg(organization.id, (sql) =>
@@ -37,9 +37,6 @@ interface Found extends EndUserList {
   /** Where the request has stopped to search, if it hasn't filled the page. */
   end?: Position
 }
-
-/** Before the first end user. */
-const beginning = ['-infinity', '00000000-0000-0000-0000-000000000000'] as const
 
 async function selectPage(sql: Sql, { limit, offset, after: [at, id] }: Page): Promise<Found> {
   const { items: total } = await readTotals(sql, ['end_users'])

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { usersDecideTrust } from '../../kernel/foundation/caller.ts'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
-import { Id, name, originPatterns, Timestamp } from '../../kernel/foundation/shapes.ts'
+import { Id, name, OptionalPage, originPatterns, Timestamp } from '../../kernel/foundation/shapes.ts'
 
 const Name = name(100)
 
@@ -44,7 +45,9 @@ export const listKeys = operation({
   summary: 'List publishable keys',
   description:
     'Returns every key of the organization, including revoked ones, without the full key. To see a full key again, use the reveal operation.',
+  query: OptionalPage.extend({ cursor: cursorAt(order.id) }),
   response: z.strictObject({ keys: z.array(PublishableKey).describe('The keys, without the full key') }),
+  pages: true,
   errors: [],
   example: { response: { keys: [examplePublishableKey] } },
 })

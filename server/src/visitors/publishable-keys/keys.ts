@@ -1,5 +1,6 @@
 import type { Config } from '../../kernel/config/config.ts'
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { oneMore, type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
@@ -22,8 +23,20 @@ const sealedKeyPlace = (id: string) => `publishable_keys.key_sealed:${id}`
 export async function listKeys(
   { database }: Service,
   { organization }: OrgCaller,
-): Promise<Output<typeof contract.listKeys>> {
-  return { keys: await database.asOrg(organization.id, (sql) => selectKeys(sql)) }
+  { limit, offset, cursor }: Input<typeof contract.listKeys>,
+): Promise<Paged<Output<typeof contract.listKeys>>> {
+  const last = cursor?.[0] ?? null
+  // Newest first.
+  const found = await database.asOrg(
+    organization.id,
+    (sql) => sql<PublishableKey>`
+      select id, name, key_prefix, allowed_origins, key_sealed is not null as can_reveal,
+             revoked_at, last_used_at, created_at
+      from publishable_keys where ${last}::uuid is null or id < ${last}
+      order by id desc limit ${oneMore(limit)} offset ${offset}`,
+  )
+  const { rows: keys, next_cursor } = takePage(found, limit, ({ id }) => [id])
+  return { body: { keys }, next_cursor }
 }
 
 export async function createKey(
@@ -121,8 +134,7 @@ async function selectKey(sql: Sql, id: string): Promise<PublishableKey> {
   return key
 }
 
-/** Newest first. Returns all keys if no id is given. */
-const selectKeys = (sql: Sql, id: string | null = null) => sql<PublishableKey>`
+const selectKeys = (sql: Sql, id: string) => sql<PublishableKey>`
   select id, name, key_prefix, allowed_origins, key_sealed is not null as can_reveal,
          revoked_at, last_used_at, created_at
-  from publishable_keys where id = coalesce(${id}, id) order by id desc`
+  from publishable_keys where id = ${id}`

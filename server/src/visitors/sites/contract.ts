@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { cursorAt, order } from '../../kernel/foundation/cursors.ts'
 import { operation } from '../../kernel/foundation/operation.ts'
-import { Id, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
+import { Id, OptionalPage, Success, Timestamp } from '../../kernel/foundation/shapes.ts'
 
 const Site = z
   .strictObject({
@@ -25,7 +26,9 @@ export const listSites = operation({
   summary: 'List sites',
   description:
     'A site is an origin that an admin has allowed, on a publishable key or in the allowed domains. A site that is no longer allowed stays in the list while usage is recorded for it, and doesn’t count towards the plan.',
+  query: OptionalPage.extend({ cursor: cursorAt(order.time, order.id) }),
   response: z.array(Site),
+  pages: true,
   errors: [],
   example: {
     response: [

@@ -1,6 +1,7 @@
 import type { Plan } from '../../kernel/config/plan-file.ts'
 import type { ActivityKind } from '../../kernel/foundation/activity.ts'
 import { type OrgCaller, trailOf } from '../../kernel/foundation/caller.ts'
+import { beforeAll, oneMore, type Paged, takePage } from '../../kernel/foundation/cursors.ts'
 import type { Input, Output } from '../../kernel/foundation/operation.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { failure, notFound } from '../../kernel/lib/errors.ts'
@@ -14,11 +15,20 @@ import type * as contract from './contract.ts'
 
 type Site = Output<typeof contract.listSites>[number]
 
-export async function listSites({ database }: Service, { organization }: OrgCaller): Promise<Site[]> {
-  return database.asOrg(
+export async function listSites(
+  { database }: Service,
+  { organization }: OrgCaller,
+  { limit, offset, cursor: [at, id] = beforeAll }: Input<typeof contract.listSites>,
+): Promise<Paged<Site[]>> {
+  const found = await database.asOrg(
     organization.id,
-    (sql) => sql<Site>`select id, origin, name, created_at, last_seen_at from sites order by created_at, id`,
+    (sql) => sql<Site>`
+      select id, origin, name, created_at, last_seen_at from sites
+      where (created_at, id) > (${at}::timestamptz, ${id}::uuid)
+      order by created_at, id limit ${oneMore(limit)} offset ${offset}`,
   )
+  const { rows: body, next_cursor } = takePage(found, limit, (site) => [site.created_at, site.id])
+  return { body, next_cursor }
 }
 
 /** Keeps the site's usage and threads, without a site. */
