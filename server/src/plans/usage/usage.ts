@@ -89,10 +89,13 @@ export async function listEndUserUsage(
 ): Promise<Paged<EndUserUsageList>> {
   const range = rangeOf(input, clock())
   const page = { limit: limit + 1, offset, cursor }
-  const { users: found, total } = await database.asOrg(organization.id, async (sql) => {
+  const kept = await database.asOrg(organization.id, async (sql) => {
     const span = await findRanking(sql, range, clock())
-    return span === undefined ? addUpEndUsers(sql, range, page) : selectRanked(sql, span, page)
+    return span === undefined ? undefined : selectRanked(sql, span, page)
   })
+  // In a transaction of its own: if it takes too long, the ranking has been asked for, so that the next request finds it.
+  const { users: found, total } =
+    kept ?? (await database.asOrg(organization.id, (sql) => addUpEndUsers(sql, range, page)))
   const { rows: users, next_cursor } = takePage(found, limit, ({ total_tokens, end_user_id }) => [
     total_tokens,
     end_user_id,
