@@ -152,7 +152,11 @@ const selectUsed: Record<Limit, (sql: Sql) => Promise<{ used: number }[]>> = {
     select (select count(*) from members
             where organization_id = (select current_organization()) and deactivated_at is null)
          + (select count(*) from invitations where organization_id = (select current_organization())) as used`,
-  end_users: (sql) => sql`select count(*) as used from end_users where preview_user_id is null and merged_into is null`,
+  // Counts only previews, which are few: an index has them, and the kept total has all.
+  end_users: (sql) => sql`
+    select coalesce(sum(items), 0) - (
+             select count(*) from end_users where preview_user_id is not null and merged_into is null) as used
+    from list_totals where list = 'end_users'`,
   sites: (sql) => sql`select count(*) as used from sites where is_allowed`,
   skills: (sql) => sql`select count(*) as used from organization_skills where archived_at is null`,
 }
