@@ -169,7 +169,7 @@ describe('the conversion of a database of commit 5d624c9', () => {
     const { departures } = before
     const former = ['migrations', 'tool_call_batches', 'tool_call_users', 'departures', 'sign_in_joins', 'billing_work']
     const kept = Object.fromEntries(Object.entries(before).filter(([name]) => !former.includes(name)))
-    expect(after).toEqual({
+    expect(after).toMatchObject({
       ...kept,
       tool_call_records: calls[0].count,
       // Two have a caller that no end user is.

@@ -29,8 +29,8 @@ export async function convertDatabase(config: Config): Promise<void> {
 
 /**
  * Brings a database from before 0.1.0 to the schema of `server/migrations`, in one transaction: applies the former
- * migrations that it lacks, and records the files of today's schema instead of them. Then sets up row-level security and
- * roles, as any migration does.
+ * migrations that it lacks, and records the files of 0.1.0 instead of them. Then applies later ones, and sets up row-level
+ * security and roles, as any migration does.
  */
 export async function convert(owner: pg.ClientConfig, secrets: Secrets): Promise<{ applied: string[] }> {
   const applied = await withMigrationLock(owner, async (client) => {
@@ -38,8 +38,8 @@ export async function convert(owner: pg.ClientConfig, secrets: Secrets): Promise
     await requireStoppedServers(client, owner, secrets)
     await client.query('begin')
     for (const migration of missing) await applyFormer(client, migration)
-    await client.query('delete from migrations')
-    for (const { name, checksum } of readMigrations(schemaFolder)) {
+    await client.query('delete from migrations where name <> all($1)', [laterMigrations.map(({ name }) => name)])
+    for (const { name, checksum } of schema) {
       await client.query('insert into migrations (name, checksum) values ($1, $2)', [name, checksum])
     }
     await client.query('commit')
@@ -61,6 +61,10 @@ export async function applyFormer(client: pg.Client, { name, text }: Pick<Migrat
 /** The former migrations after those of the oldest database that can be converted. */
 export const formerMigrations = readMigrations(import.meta.dirname)
 const oldest = '0040_ended_clients.sql'
+/** The former migrations lead to the files up to the last one of 0.1.0, and `migrate` applies those after it. */
+const isLater = ({ name }: Migration) => name > '0011_partitions.sql'
+const schema = readMigrations(schemaFolder).filter((file) => !isLater(file))
+const laterMigrations = readMigrations(schemaFolder).filter(isLater)
 /** Commits had different versions of some of these, so they are always run. */
 const rebuilt = [
   '0063_list_totals.sql',
@@ -87,7 +91,7 @@ async function listMissing(client: pg.Client): Promise<Migration[]> {
   // Commits numbered some files differently.
   const withoutNumber = (name: string) => name.slice('0000_'.length)
   const done = new Set([...recorded].map(withoutNumber))
-  const known = new Set(formerMigrations.map(({ name }) => withoutNumber(name)))
+  const known = new Set([...formerMigrations, ...laterMigrations].map(({ name }) => withoutNumber(name)))
   const unknown = [...recorded].filter((name) => /^\d/.test(name) && name > oldest && !known.has(withoutNumber(name)))
   if (unknown.length > 0) {
     throw new MigrationFailed(`The database is newer than this release: it includes ${unknown.join(', ')}.`)
