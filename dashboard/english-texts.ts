@@ -1,6 +1,20 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseSync, Visitor } from 'vite'
+import { type ESTree, parseSync, Visitor } from 'vite'
+
+const readLiteral = (key: ESTree.PropertyKey) =>
+  key.type === 'Literal' && ['string', 'number'].includes(typeof key.value) ? String(key.value) : undefined
+
+/** With dots for texts in records. */
+function namesIn(record: ESTree.ObjectExpression, problem: string): string[] {
+  return record.properties.flatMap((property) => {
+    if (property.type !== 'Property' || property.computed) throw new Error(problem)
+    const name = property.key.type === 'Identifier' ? property.key.name : readLiteral(property.key)
+    if (name === undefined) throw new Error(problem)
+    if (property.value.type !== 'ObjectExpression') return [name]
+    return namesIn(property.value, problem).map((inside) => `${name}.${inside}`)
+  })
+}
 
 /**
  * The names of the English texts by section, from each `texts('section', { … })` below a folder. The code is parsed,
@@ -16,10 +30,7 @@ export function readEnglishTexts(folder: string): Record<string, string[]> {
         if (section?.type !== 'Literal' || typeof section.value !== 'string' || english?.type !== 'ObjectExpression')
           throw new Error(`${file}: texts() needs the name of a section, and an object`)
         if (sections[section.value]) throw new Error(`${file}: another file has the section “${section.value}”`)
-        sections[section.value] = english.properties.map((property) => {
-          if (property.type === 'Property' && property.key.type === 'Identifier') return property.key.name
-          throw new Error(`${file}: the texts of “${section.value}” need plain names`)
-        })
+        sections[section.value] = namesIn(english, `${file}: the texts of “${section.value}” need plain names`)
       },
     })
     visitor.visit(program)

@@ -7,7 +7,7 @@ import { elementTranslations, previewTranslations, viewTranslations } from '../w
 import { english as preview } from '../widget/src/preview/strings.ts'
 import { english as view } from '../widget/src/view/strings.ts'
 
-/** The names of texts by section. */
+/** The names of texts by section, with dots for texts in records. */
 type Sections = Record<string, readonly string[]>
 
 const dashboard = join(import.meta.dirname, '../dashboard/src')
@@ -16,7 +16,14 @@ const dashboard = join(import.meta.dirname, '../dashboard/src')
 const importFile = (file: string) => import(pathToFileURL(join(dashboard, file)).href)
 
 const namesOf = (sections: Record<string, object | undefined>): Sections =>
-  Object.fromEntries(Object.entries(sections).map(([section, texts = {}]) => [section, Object.keys(texts)]))
+  Object.fromEntries(Object.entries(sections).map(([section, texts = {}]) => [section, namesIn(texts)]))
+
+const namesIn = (texts: object): string[] =>
+  Object.entries(texts).flatMap(([name, text]) =>
+    typeof text === 'object' && text !== null && !Array.isArray(text)
+      ? namesIn(text).map((inside) => `${name}.${inside}`)
+      : [name],
+  )
 
 /** Unknown texts don't exist in English. */
 export function compareTexts(english: Sections, translated: Sections): { missing: string[]; unknown: string[] } {

@@ -85,5 +85,9 @@ interface Catalogue {
   usage: typeof usage
 }
 
-/** A missing section or entry is shown in English. An entry is translated whole, as one text, function, list or record. */
-export type Translation = { [Section in keyof Catalogue]?: Partial<Catalogue[Section]> }
+/** What is missing is shown in English. Functions and lists are translated whole. */
+type Translated<Texts> = Texts extends string | readonly unknown[] | ((...given: never) => unknown)
+  ? Texts
+  : { [Name in keyof Texts]?: Translated<Texts[Name]> }
+
+export type Translation = Translated<Catalogue>

@@ -15,12 +15,14 @@ test.each([
 })
 
 describe('texts', () => {
-  const english = { title: 'Shop', pieces: (count: number) => `${count} pieces` }
+  const states = { open: 'Open', closed: 'Closed' }
+  const english = { title: 'Shop', pieces: (count: number) => `${count} pieces`, states }
 
   test('are in the language that was loaded, and in English where it lacks them', () => {
-    translateTexts({ shop: { pieces: (count: number) => `${count} Stück` } })
+    translateTexts({ shop: { pieces: (count: number) => `${count} Stück`, states: { open: 'Geöffnet' } } })
     const t = texts('shop', english)
     expect([t.title, t.pieces(2), texts('other', english).pieces(2)]).toEqual(['Shop', '2 Stück', '2 pieces'])
+    expect(t.states).toEqual({ open: 'Geöffnet', closed: 'Closed' })
   })
 
   test('are in English without a translation', () => {
@@ -38,6 +40,6 @@ export const mistakes: Translation[] = [
   { words: { cancel: 7 } },
   // @ts-expect-error: another parameter than English has.
   { words: { selected: (count: Date) => `${count} ausgewählt` } },
-  // @ts-expect-error: a branch is missing.
-  { words: { stepStates: { ok: 'OK', failed: 'Fehlgeschlagen' } } },
+  // @ts-expect-error: English has no such text in the record.
+  { words: { stepStates: { bananas: 'Bananen' } } },
 ]
