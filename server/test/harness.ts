@@ -84,15 +84,17 @@ export async function makeConfig(
   const cluster = await connectToCluster(owner('postgres'))
   // Copies the files instead of logging each page, which takes PostgreSQL half as long.
   await cluster.query(`create database ${name} template ${template} strategy file_copy`)
+  // A database of the test's own may lack the roles.
+  const isPrepared = inheritsGrants && !env.DATABASE_URL
   const read = readConfig({
     INLAY_DATA_DIR: dataDir,
     INLAY_SECRET: testSecret,
     DATABASE_URL: owner(name),
     ...(engines.redisUrl && { REDIS_URL: engines.redisUrl, INLAY_REDIS_PREFIX: name }),
-    ...(inheritsGrants && { INLAY_MIGRATE_ON_START: 'off' }),
+    ...(isPrepared && { INLAY_MIGRATE_ON_START: 'off' }),
     ...env,
   })
-  if (inheritsGrants) {
+  if (isPrepared) {
     const secrets = createSecrets(read.secrets)
     const connection = parseIntoClientConfig(owner(name))
     await inheritGrants(cluster, template, `${name}_service`, serviceConnection(connection, secrets))
