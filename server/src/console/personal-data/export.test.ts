@@ -155,6 +155,7 @@ const reasons = {
   former_members: 'members aren’t end users',
   directory_former_addresses: 'the directory is another source',
   usage_end_user_spans: 'sums of the usage events',
+  usage_ranked_end_users: 'sums of the usage events',
 }
 
 test('every table that refers to end users is exported, or has a reason why not', async () => {
