@@ -81,7 +81,7 @@ async function listMissing(client: pg.Client): Promise<Migration[]> {
     tables.length > 0 ? await client.query<{ name: string }>('select name from migrations') : { rows: [] }
   const recorded = new Set(rows.map(({ name }) => name))
   if (!recorded.has(firstFormerMigration)) {
-    throw new MigrationFailed("There is nothing to convert: the database isn't from before 0.1.0. Start the server.")
+    throw new MigrationFailed("There is nothing to convert: the database isn't from before 0.1.0.")
   }
   if (!recorded.has(oldest)) {
     throw new MigrationFailed(

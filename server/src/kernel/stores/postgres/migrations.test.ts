@@ -121,7 +121,7 @@ describe('an up-to-date database', () => {
     await client.query(`update migrations set checksum = 'another'`)
     await expect(migrate(owner, secrets)).rejects.toMatchObject({
       name: 'MigrationFailed',
-      message: `${shipped[0]} was changed after it was applied; add a new migration instead`,
+      message: `${shipped[0]} was changed after it was applied. Run the release that applied it; if you changed the file, add a new migration instead`,
     })
   })
 

@@ -166,7 +166,9 @@ function listNewMigrations(rows: readonly AppliedMigration[]): Migration[] {
     known.delete(migration.name)
     if (before === migration.checksum) continue
     if (before) {
-      throw new MigrationFailed(`${migration.name} was changed after it was applied; add a new migration instead`)
+      throw new MigrationFailed(
+        `${migration.name} was changed after it was applied. Run the release that applied it; if you changed the file, add a new migration instead`,
+      )
     }
     migrations.push(migration)
   }
