@@ -1,5 +1,5 @@
 -- What only the schema's owner may do, and a running server has to do now and then: as functions, which the walls
--- (kernel/stores/postgres/walls.ts) let the maintenance role execute, and nobody else. make_partitions is one too.
+-- (kernel/stores/postgres/row-level-security.ts) let the maintenance role execute, and nobody else. make_partitions is one too.
 
 -- For a server that isn't allowed to migrate.
 create function applied_migrations() returns table (name text, checksum text)

@@ -13,7 +13,7 @@ begin
       when job.attempts > 0 and excluded.due_at > now() and job.due_at < 'infinity' then job.due_at
       else least(job.due_at, excluded.due_at)
     end,
-    again_at = case when job.lease is null then null else least(job.again_at, excluded.due_at) end
+    again_at = case when job.lease is null then job.again_at else least(job.again_at, excluded.due_at) end
   where job.lease is not null or job.due_at > excluded.due_at;
 end
 $$;

@@ -1,5 +1,5 @@
 -- Every table with an organization_id also gets row-level security with the policy `tenant`, and every table gets the
--- service's privileges: see server/src/kernel/stores/postgres/walls.ts. The policies in these files are in addition to it.
+-- service's privileges: see server/src/kernel/stores/postgres/row-level-security.ts. The policies in these files are in addition to it.
 
 -- Whom the current transaction acts for. Unset and empty both mean nobody.
 create function current_organization() returns uuid language sql stable parallel safe
@@ -59,7 +59,7 @@ begin
       when job.attempts > 0 and excluded.due_at > now() and job.due_at < 'infinity' then job.due_at
       else least(job.due_at, excluded.due_at)
     end,
-    again_at = case when job.lease is null then null else least(job.again_at, excluded.due_at) end
+    again_at = case when job.lease is null then job.again_at else least(job.again_at, excluded.due_at) end
   where job.lease is not null or job.due_at > excluded.due_at;
 end
 $$;

@@ -36,7 +36,7 @@ import { serveBillingWebhooks } from './plans/billing/webhooks.ts'
 import { serveConnect } from './tools/consent/connect-pages.ts'
 import { createMcp } from './tools/mcp/server.ts'
 import { serveWidget } from './visitors/embed/embed.ts'
-import { answerPreflight } from './visitors/tickets/preflight.ts'
+import { answerPreflight } from './visitors/tickets/cors.ts'
 
 export interface App {
   /** Resolves when the request has been handled. Returns undefined if it waits for earlier ones of its connection. */

@@ -392,6 +392,28 @@ test('a job that failed keeps its pause, however often it’s requested for late
   expect(run).toHaveBeenCalledOnce()
 })
 
+test('a job that is requested for later while it runs is done then too, even if this run fails', async () => {
+  const kind = newKind()
+  const gate = useGate()
+  const run = vi.fn(async () => {
+    await gate.opened
+    throw new Error('Not yet')
+  })
+  startNode({ name: kind, run })
+  await request(kind)
+  await vi.waitFor(() => expect(run).toHaveBeenCalled())
+  await app.service.database.asOrg(demo, (sql) => requestJob(sql, kind, { due: { inSeconds: 3600 } }))
+  gate.open()
+  await vi.waitFor(async () => expect(await rowsOf(kind)).toMatchObject([{ lease: null, last_error: 'Not yet' }]))
+  const [{ again = 0 } = {}] = await app.service.database.asWorker(
+    (sql) =>
+      sql<{
+        again: number
+      }>`select extract(epoch from again_at - now())::float8 as again from jobs where kind = ${kind}`,
+  )
+  expect(again).toBeGreaterThan(3000)
+})
+
 test('jobs that wait and jobs that keep failing are visible by kind, in the metrics too', async () => {
   const [late, bad] = [newKind(), newKind()]
   await request(late, 'a')
@@ -538,6 +560,30 @@ test('a caller runs a job at once and waits for it, also if the node has begun i
   expect([runs, await rowsOf(kind)]).toEqual([2, []])
   await jobs.run({ organizationId: demo, kind })
   expect(runs, 'nothing was requested').toBe(2)
+})
+
+test('however many jobs an organization’s callers run, another’s job doesn’t wait for a place', async () => {
+  const kind = newKind()
+  const gate = useGate()
+  const begun: string[] = []
+  const jobs = startNode({
+    name: kind,
+    run: async ({ organizationId }) => {
+      begun.push(organizationId)
+      if (organizationId === demo) await gate.opened
+      return 'done'
+    },
+  })
+  const keys = Array.from({ length: 12 }, (_, n) => String(n))
+  const running = keys.map(async (key) => {
+    await request(kind, key)
+    await jobs.run({ organizationId: demo, kind, key })
+  })
+  await vi.waitFor(() => expect(begun.length).toBe(keys.length))
+  await request(kind, '', other)
+  await vi.waitFor(() => expect(begun).toContain(other))
+  gate.open()
+  await Promise.all(running)
 })
 
 test('running a job that fails doesn’t fail its caller, who doesn’t wait for the retry', async () => {

@@ -112,6 +112,8 @@ interface Claim {
 
 interface Running extends Claim {
   lease: string
+  /** A caller has asked this node to run it now, and waits. */
+  hasCaller: boolean
   startedAt: number
   /** When the lease ends, unless it is renewed. */
   heldUntil: number
@@ -147,7 +149,7 @@ export function createJobs(
     isLooking = true
     inTurn(async () => {
       isLooking = false
-      while (running.size < places) {
+      while (count(() => true) < places) {
         const claimed = await claimNext()
         if (!claimed) return
         void claimed.ended.then(look)
@@ -155,7 +157,9 @@ export function createJobs(
     }).catch((error) => log.warn({ err: error }, 'Could not look for background jobs; retrying'))
   }
 
-  const count = (matches: (one: Running) => boolean): number => [...running].filter(matches).length
+  /** Jobs that callers run take no places, because others would wait for as many callers as one organization has. */
+  const count = (matches: (one: Running) => boolean): number =>
+    [...running].filter((one) => !one.hasCaller && matches(one)).length
 
   /** A kind whose destination is away has one place after its pause. */
   function isFree({ name, atOnce }: JobKind): boolean {
@@ -213,7 +217,7 @@ export function createJobs(
         returning jobs.organization_id, jobs.kind, jobs.key, jobs.attempts`,
     )
     lastServed = claim?.organization_id ?? beforeAll
-    return claim && start(claim, lease, claimedAt)
+    return claim && start({ ...claim, lease, hasCaller: false }, claimedAt)
   }
 
   async function claimOne({ organizationId, kind, key }: Required<JobName>): Promise<Running | undefined> {
@@ -227,14 +231,13 @@ export function createJobs(
         where organization_id = ${organizationId} and kind = ${kind} and key = ${key} and due_at <= now()
         returning organization_id, kind, key, attempts`,
     )
-    return claim && start(claim, lease, claimedAt)
+    return claim && start({ ...claim, lease, hasCaller: true }, claimedAt)
   }
 
-  function start(claim: Claim, lease: string, claimedAt: number): Running {
+  function start(claim: Pick<Running, keyof Claim | 'lease' | 'hasCaller'>, claimedAt: number): Running {
     const abort = new AbortController()
     const one = {
       ...claim,
-      lease,
       startedAt: claimedAt,
       heldUntil: claimedAt + leaseMs,
       abort,
@@ -431,13 +434,17 @@ async function end(sql: Sql, one: Running, outcome: JobOutcome): Promise<void> {
   if (!next) throw new JobLost('The lease of the job was lost')
 }
 
-/** A request that came while the job ran is served by the retry, so that many requests don't make it retry at once. */
+/**
+ * A request that came while the job ran is served by the retry, so that many requests don't make it retry at once. One for
+ * later than that is kept.
+ */
 const postpone = (sql: Sql, one: Running, seconds: number, error: unknown) => sql`
-  update jobs set lease = null, again_at = null, due_at = now() + make_interval(secs => ${seconds}),
+  update jobs set lease = null, due_at = now() + make_interval(secs => ${seconds}),
+    again_at = case when again_at > now() + make_interval(secs => ${seconds}) then again_at end,
     last_error = ${String((error as Error)?.message ?? error).slice(0, longestErrorLength)}
   where organization_id = ${one.organization_id} and kind = ${one.kind} and key = ${one.key} and lease = ${one.lease}`
 
 /** Returns the job of a node that stops. */
 const release = (sql: Sql, one: Running) => sql`
-  update jobs set lease = null, again_at = null, due_at = now(), attempts = attempts - 1
+  update jobs set lease = null, again_at = case when again_at > now() then again_at end, due_at = now(), attempts = attempts - 1
   where organization_id = ${one.organization_id} and kind = ${one.kind} and key = ${one.key} and lease = ${one.lease}`

@@ -11,9 +11,9 @@ import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
 import { requireFeature } from '../../plans/plans/plans.ts'
 import type { Departures } from '../departures/departures.ts'
 import { lockMembers } from '../organizations/members.ts'
+import { announceChangedPeople } from './announce-changed-people.ts'
 import type * as contract from './contract.ts'
 import { releaseMembers, settleMembers } from './membership.ts'
-import { spreadChanges } from './spread-changes.ts'
 
 type Directory = Output<typeof contract.getDirectory>
 type Users = Output<typeof contract.listDirectoryUsers>
@@ -214,7 +214,7 @@ export async function updateDirectoryGroup(
     await recordAudit(sql, trail, 'directory_group.role_changed', group_id, { name: group.display_name, role })
     return { group, people }
   })
-  await spreadChanges(service, trail.organizationId, people)
+  await announceChangedPeople(service, trail.organizationId, people)
   return group
 }
 

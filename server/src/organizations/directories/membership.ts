@@ -7,9 +7,9 @@ import { requireWithinPlan } from '../../plans/plans/plans.ts'
 import { recordDepartures } from '../departures/departures.ts'
 import { recordFormerMembers } from '../organizations/former-members.ts'
 import { directoryIssuer, requireAdmin } from '../organizations/members.ts'
+import type { ChangedPeople } from './announce-changed-people.ts'
 import { noteLeavers, recordLeavers, selectAddresses, selectDeprovisioned } from './deprovisioned.ts'
 import { inviteUsers, withdrawInvitations, withdrawInvitationsTo } from './directory-invitations.ts'
-import type { ChangedPeople } from './spread-changes.ts'
 
 /** A directory user, the role that their groups give them, and their membership, if they have one. */
 interface Person {

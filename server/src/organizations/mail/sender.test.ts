@@ -82,6 +82,16 @@ test.each([
   expect(smtp.received.filter((received) => received.to.includes(to))).toHaveLength(1)
 })
 
+test('mails to addresses that the server puts off don’t delay others', async () => {
+  smtp.trouble = (command) => (command.startsWith('RCPT') && command.includes('busy') ? '451 Try later' : undefined)
+  for (let n = 0; n < 30; n += 1) await queue(`busy-${n}@example.com`)
+  await queue('quick@example.com')
+  await smtp.mailTo('quick@example.com')
+  smtp.trouble = undefined
+  await retryNow()
+  await isEmpty()
+})
+
 test('a mail that the server refuses is dropped, and the log says so', async () => {
   smtp.trouble = (command) => (command.startsWith('RCPT') ? '550 No such user' : undefined)
   await queue('gone@example.com')

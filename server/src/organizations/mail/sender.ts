@@ -50,7 +50,7 @@ export function createMailSender({ config, secrets, log }: Parts, settings: Mail
       name: mailJob,
       atOnce: 1,
       longestMs: longestSendMs,
-      judge: () => ({ isAway: true }),
+      judge: (error) => ({ isAway: !isAboutMail(error) }),
       async run(job) {
         const id = job.key
         const [mail] = await job.transaction(
@@ -81,7 +81,12 @@ interface MailSender {
 }
 
 /** Whether the server will never accept this mail. Errors that are the operator's, such as a wrong password, pass. */
-function isRefusal(error: unknown): boolean {
-  const { responseCode = 0, command = '' } = error as { responseCode?: number; command?: string }
-  return responseCode >= 500 && ['RCPT TO', 'DATA'].includes(command)
+const isRefusal = (error: unknown): boolean => isAboutMail(error) && responseCodeOf(error) >= 500
+
+/** Whether the server responded about this recipient or this mail, so that others can be sent. 421: it closes. */
+function isAboutMail(error: unknown): boolean {
+  const { command = '' } = error as { command?: string }
+  return responseCodeOf(error) > 0 && responseCodeOf(error) !== 421 && ['RCPT TO', 'DATA'].includes(command)
 }
+
+const responseCodeOf = (error: unknown): number => (error as { responseCode?: number }).responseCode ?? 0

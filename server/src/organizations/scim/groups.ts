@@ -1,8 +1,8 @@
 import { isId, newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
+import { announceChangedPeople, type ChangedPeople, nobodyChanged } from '../directories/announce-changed-people.ts'
 import { settleMembers } from '../directories/membership.ts'
-import { type ChangedPeople, nobodyChanged, spreadChanges } from '../directories/spread-changes.ts'
 import { type Filter, matches, parsePath, requiredValue } from './filters.ts'
 import {
   beginWrite,
@@ -279,7 +279,7 @@ async function change(
       return { answer, people }
     })
     .catch((error) => refuseTaken(name)(error))
-  await spreadChanges(service, directory.organizationId, people)
+  await announceChangedPeople(service, directory.organizationId, people)
   return answer
 }
 
@@ -446,7 +446,7 @@ async function remove(service: ScimService, directory: Directory, { id, ifMatch 
     await recordAudit(sql, trail, 'directory_group.deleted', id, { name: display_name })
     return people
   })
-  await spreadChanges(service, directory.organizationId, people)
+  await announceChangedPeople(service, directory.organizationId, people)
   return { status: 204 }
 }
 

@@ -1,9 +1,9 @@
 import { isId, newId } from '../../kernel/lib/ids.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
+import { announceChangedPeople, nobodyChanged } from '../directories/announce-changed-people.ts'
 import { noteFormerAddresses, recordLeavers, selectAddresses } from '../directories/deprovisioned.ts'
 import { deleteDirectoryUser, settleMembers } from '../directories/membership.ts'
-import { nobodyChanged, spreadChanges } from '../directories/spread-changes.ts'
 import { type Filter, matches, mentions, requiredValue } from './filters.ts'
 import {
   beginEnding,
@@ -200,7 +200,7 @@ async function create(service: ScimService, directory: Directory, { body, query 
       return { answer, people: { changed, departed: [...departed, ...leavers], invited } }
     })
     .catch(refuseTaken(columns.user_name))
-  await spreadChanges(service, directory.organizationId, people)
+  await announceChangedPeople(service, directory.organizationId, people)
   return answer
 }
 
@@ -259,7 +259,7 @@ async function change(
       return { answer, people: { changed, departed: [...departed, ...leavers], invited } }
     })
     .catch((error) => refuseTaken(userName)(error))
-  await spreadChanges(service, directory.organizationId, people)
+  await announceChangedPeople(service, directory.organizationId, people)
   return answer
 }
 
@@ -299,7 +299,7 @@ async function remove(service: ScimService, directory: Directory, { id, ifMatch 
     await recordAudit(sql, trail, 'directory_user.deleted', id, { user_name: attributes.userName })
     return people
   })
-  await spreadChanges(service, directory.organizationId, people)
+  await announceChangedPeople(service, directory.organizationId, people)
   return { status: 204 }
 }
 

@@ -74,15 +74,18 @@ export async function getCheckoutUrl(
   await limitRequests(service, organization.id)
   const seats = await service.database.asOrg(organization.id, countSeats)
   const url = await billing.checkoutUrl(organization, product_id, seats).catch(explainFailure)
-  // Finds the purchase even if the provider's webhook never arrives.
+  // Finds the purchase even if the provider's webhook never arrives. Its own job, because another sync may run before.
+  const key = `checkout ${Math.floor(service.clock() / checkoutsMs)}`
   await service.database.asOrg(organization.id, (sql) =>
-    requestJob(sql, billingSync, { due: { inSeconds: readAfterCheckoutSeconds } }),
+    requestJob(sql, billingSync, { key, due: { inSeconds: readAfterCheckoutSeconds } }),
   )
   return url
 }
 
 /** A checkout is usually completed within this time. */
 const readAfterCheckoutSeconds = 60 * 60
+/** Checkouts of this time are looked for together. */
+const checkoutsMs = 10 * 60_000
 
 export async function getPortalUrl(
   service: Service & Billing,

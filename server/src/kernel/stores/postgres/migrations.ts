@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { DerivedKey, Secrets } from '../../lib/secrets.ts'
 import { withMaintenance } from './maintenance.ts'
+import { buildWalls } from './row-level-security.ts'
 import { defaultPatienceMs, inShortLocks, type Patience } from './short-locks.ts'
-import { buildWalls } from './walls.ts'
 
 /**
  * Brings the schema up to date as its owner, under one lock for all nodes. Each migration and the row that records it

@@ -11,7 +11,7 @@ import { newId } from '../../kernel/lib/ids.ts'
 import type { Billing } from '../subscriptions/billing-provider.ts'
 import { billingSync } from '../subscriptions/subscriptions.ts'
 import { billingUsage, recordUsage, type UsageRecord } from '../usage/record.ts'
-import { workingAtBillingProvider } from './work.ts'
+import { workingAtBillingProvider } from './billing-jobs.ts'
 
 let installation: PolarInstallation
 beforeAll(async () => {

@@ -5,7 +5,7 @@ import type { Departures } from '../departures/departures.ts'
 import { mailInvitations } from '../organizations/invitation-links.ts'
 import type { Invited } from './directory-invitations.ts'
 
-/** People whose access has changed, for `spreadChanges` after the commit. */
+/** People whose access has changed, for `announceChangedPeople` after the commit. */
 export interface ChangedPeople {
   /** Users with a new membership or role. */
   changed: string[]
@@ -20,7 +20,7 @@ export const nobodyChanged: ChangedPeople = { changed: [], departed: [], invited
 const departuresAtOnce = 8
 
 /** After the commit: ends all access of those who left, on every node, before it returns. */
-export async function spreadChanges(
+export async function announceChangedPeople(
   service: Service & { departures: Departures },
   organizationId: string,
   { changed, departed, invited }: ChangedPeople,
