@@ -7,6 +7,7 @@ import {
   startPolarInstallation,
 } from '../../../test/polar/installation.ts'
 import { createJobs, type Jobs } from '../../kernel/jobs/jobs.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import type { Billing } from '../subscriptions/billing-provider.ts'
 import { billingSync } from '../subscriptions/subscriptions.ts'
@@ -310,6 +311,17 @@ test('seats that change with the next period are not set again and again', async
   await other.hurry()
   await vi.waitFor(() => expect(polar.subscriptionsOf(other.id)[0]?.seats).toBe(1))
   expect(polar.subscriptionsOf(customer.id)[0]?.seats).toBe(9)
+})
+
+test('a purchase whose webhook never arrives is found, also if another sync ran after its checkout', async () => {
+  const { polar, app } = installation
+  const customer = await makePolarCustomer(installation)
+  await customer.request('GET', `/subscriptions/checkout?product_id=${polar.products.team}`)
+  await app.service.database.asOrg(customer.id, (sql) => requestJob(sql, billingSync))
+  await vi.waitFor(async () => expect(await schedule(customer)).toEqual([{ kind: billingSync, hours: 1 }]))
+  polar.subscribe(customer.id, { product_id: polar.products.team })
+  await customer.hurry()
+  await vi.waitFor(async () => expect(await customer.plan()).toBe('team'))
 })
 
 test('a subscription that was not read for a day is read again', async () => {
