@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { topics } from '../../kernel/stores/topics.ts'
@@ -55,6 +55,18 @@ test('the end of access reaches what the holder holds now, and nothing that was 
   access.release(holder, session)
   end()
   expect([arrival.ends, socket.ends, session.ends]).toEqual([['member_left'], ['member_left'], ['member_left']])
+})
+
+test('pages of a revoked key hear that it was revoked, whichever of its announcements is looked up first', async () => {
+  const access = openHeldAccess()
+  const organization_id = await app.organization('demo')
+  const holder = { ...preview('other'), organization_id }
+  const page = { ...watched(), frameJudged: () => void page.ends.push('frame judged') }
+  access.hold(holder, page)
+  // No key has this ID, as after a revocation.
+  app.service.changes.announce(topics.frames(organization_id))
+  await vi.waitFor(() => expect(page.ends).not.toEqual([]))
+  expect(page.ends[0]).toBe('key_revoked')
 })
 
 test('an announcement reads only the holders that it concerns, however many there are', () => {

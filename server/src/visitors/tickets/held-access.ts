@@ -173,7 +173,9 @@ export function createHeldAccess(
         termsChanged(topic)
         // Confirmations of another provider's users are void at once, and not only with the next ticket.
         void judgeFrames(id, [...holders.of(topic)])
-      } else if (kind === 'frames') void judgeFrames(id, [...holders.of(topic)])
+      }
+      // Also checks whether they still stand, because a revoked key changes the sites too, and its pages must hear of that.
+      else if (kind === 'frames') recheckAll(holders.of(topic))
     },
     missed() {
       changeCount += 1
