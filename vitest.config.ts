@@ -69,9 +69,8 @@ const ofStores = [
 const isLong = (file: string) => /(^|[/-])(accessibility|conformance|kills|pictures)\.test\.ts$|\/large-/.test(file)
 
 /**
- * `npm test` runs every test once, but for the long files, and what differs between the stores on both sets of engines.
- * `npm run test:all` runs the others: the long files, and all of the server on the engines of several machines. That
- * command brings its own engines.
+ * `npm test` leaves out the long files. It runs every other test once, and what differs between the stores on both sets
+ * of engines. `npm run test:all` runs the long files, and all of the server on the engines of several machines.
  */
 const isRest = process.env.INLAY_TESTS === 'rest'
 const inTier = (files: string[]) => files.filter((file) => isLong(file) === isRest)

@@ -30,7 +30,7 @@ import {
 } from './run-writes.ts'
 import type { RunParts } from './work.ts'
 
-/** Messages that can wait while a run goes on. */
+/** How many messages can wait for a run that goes on. */
 const mostQueued = 5
 
 interface Needs extends Pick<Service, 'clock' | 'database'> {

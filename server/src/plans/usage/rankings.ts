@@ -6,7 +6,7 @@ import { readTotals } from '../../kernel/stores/list-totals.ts'
 import { dayOf, daysBefore, lengthOf, type Range, wholeSpans } from './ranges.ts'
 import { lockEvents, spanDays } from './record.ts'
 
-/** Keeps a ranking of end users by usage while somebody looks at it. The key is the ranking's span. */
+/** Keeps a ranking of end users by usage up to date for as long as it is read. The key is the ranking's span. */
 export const usageRanking = 'usage_ranking'
 
 /** With fewer end users, adding up their usage for each request takes less than 50 ms. */
