@@ -45,7 +45,8 @@ export async function* readPages<Data>(
   for (let cursor: string | null | undefined; cursor !== null; ) {
     const { data, error, response } = await read(cursor === undefined ? {} : { cursor })
     if (!response.ok || data === undefined) {
-      throw new Error(`A page couldn’t be read: ${response.status}`, { cause: error })
+      const reason = (error as { message?: string } | undefined)?.message ?? response.statusText
+      throw new Error(`A page couldn’t be read: ${reason} (${response.status})`, { cause: error })
     }
     yield data
     cursor = response.headers.get('next-cursor')

@@ -52,7 +52,7 @@ test('readPages reads a list to its end, and fails with the response of a page t
     client.GET('/publishable-keys', { params: { query: { limit: 0, offset: 0, ...cursor } } }),
   )
   await expect(failing.next()).rejects.toMatchObject({
-    message: 'A page couldn’t be read: 400',
+    message: 'A page couldn’t be read: Invalid request data (400)',
     cause: { data: { code: 'VALIDATION_ERROR' } },
   })
 })

@@ -37,13 +37,36 @@ export async function unwrap<Data>(answer: Promise<Answer<Data>>): Promise<Data>
   return data as Data
 }
 
+interface ListPage<Data> {
+  page: Data
+  next_cursor: string | null
+}
+
 /** The response of a list, and the cursor of its next page. */
-export async function unwrapPage<Data>(
-  answer: Promise<Answer<Data>>,
-): Promise<{ page: Data; next_cursor: string | null }> {
+export async function unwrapPage<Data>(answer: Promise<Answer<Data>>): Promise<ListPage<Data>> {
   const page = await unwrap(answer)
   return { page, next_cursor: (await answer).response.headers.get('next-cursor') }
 }
+
+/** A query for `useQuery` of a list that is shown as a whole. Its pages are read one after the other. */
+export const readList = <Data, Row>(
+  queryKey: QueryKey,
+  call: (page: { limit: number; cursor?: string }, signal: AbortSignal) => Promise<Answer<Data>>,
+  rowsOf: (page: Data) => readonly Row[],
+) =>
+  queryOptions({
+    queryKey,
+    async queryFn({ signal }) {
+      const rows: Row[] = []
+      let cursor: string | null = null
+      do {
+        const answer: ListPage<Data> = await unwrapPage(call({ limit: 100, ...(cursor && { cursor }) }, signal))
+        rows.push(...rowsOf(answer.page))
+        cursor = answer.next_cursor
+      } while (cursor !== null)
+      return rows
+    },
+  })
 
 /** A query for `useQuery`, from a call of the API. */
 export const read = <Data>(queryKey: QueryKey, call: (signal: AbortSignal) => Promise<Answer<Data>>) =>

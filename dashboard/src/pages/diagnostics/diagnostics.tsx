@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ArrowRight, TriangleAlert } from 'lucide-react'
 import { useFilters } from '../../lib/filters.ts'
+import { keysQuery } from '../../session/lists.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Field, Input, Select } from '../../ui/controls/form.tsx'
@@ -9,7 +10,6 @@ import { Badge, PageHeader, Section } from '../../ui/display/layout.tsx'
 import { EmptyState, Loaded } from '../../ui/display/states.tsx'
 import { Ago, Time } from '../../ui/display/time.tsx'
 import { words } from '../../ui/words.ts'
-import { keysQuery } from '../keys/data.ts'
 import { adviceFor } from './advice.ts'
 import { type Refusal, refusalsQuery, warningsQuery } from './data.ts'
 import { t } from './texts.ts'
@@ -44,7 +44,7 @@ function Question() {
   const keys = useQuery(keysQuery)
   const refusals = useQuery(refusalsQuery)
   const origins = [...new Set(refusals.data?.flatMap(({ origin }) => origin ?? []))]
-  const names = (keys.data?.keys ?? []).map(({ id, name, key_prefix }) => [id, `${name} (${key_prefix}…)`] as const)
+  const names = (keys.data ?? []).map(({ id, name, key_prefix }) => [id, `${name} (${key_prefix}…)`] as const)
   return (
     <Section title={t.why} text={t.whyText}>
       <div className="grid gap-3 sm:grid-cols-2 lg:grid-cols-[minmax(0,1fr)_minmax(0,1fr)_auto]">
@@ -128,7 +128,7 @@ function RefusalItem({ refusal }: { refusal: Refusal }) {
   const { surface, step, code, message, expected, seen, origin, publishable_key_id, directory_name } = refusal
   const { count, first_at, last_at } = refusal
   const advice = adviceFor(refusal)
-  const key = keys.data?.keys.find(({ id }) => id === publishable_key_id)
+  const key = keys.data?.find(({ id }) => id === publishable_key_id)
   return (
     <li className="grid gap-2 border-t border-line py-4 last:pb-0">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1">

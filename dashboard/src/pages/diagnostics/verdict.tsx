@@ -2,9 +2,10 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ArrowRight, Check, CircleAlert, Info } from 'lucide-react'
 import { texts } from '../../lib/texts.ts'
+import { keysQuery } from '../../session/lists.ts'
 import { useOrgPath } from '../../session/me.ts'
 import { configQuery } from '../identity-provider/config.ts'
-import { domainsQuery, keysQuery } from '../keys/data.ts'
+import { domainsQuery } from '../keys/data.ts'
 import { checkOrigin, isAllowed } from '../keys/origins/origins.ts'
 
 export const t = texts('diagnosticsVerdict', {
@@ -39,7 +40,7 @@ export function Verdict({ origin, keyId }: { origin: string; keyId: string }) {
   const keys = useQuery(keysQuery)
   const domains = useQuery(domainsQuery)
   const provider = useQuery(configQuery)
-  const key = keys.data?.keys.find(({ id }) => id === keyId)
+  const key = keys.data?.find(({ id }) => id === keyId)
   if (!key || !domains.data || !provider.data) return null
 
   const ofKey = { name: t.openKey, path: `keys/${key.id}` }

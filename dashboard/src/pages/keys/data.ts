@@ -1,19 +1,15 @@
+import type { components } from '@inlay/client'
 import { useNavigate } from '@tanstack/react-router'
 import { useFilters } from '../../lib/filters.ts'
 import { api, queryClient, read } from '../../session/api.ts'
 import { useOrgPath } from '../../session/me.ts'
 
-const loadKeys = (signal: AbortSignal) => api.GET('/publishable-keys', { signal })
-const loadSites = (signal: AbortSignal) => api.GET('/sites', { signal })
-
-export const keysQuery = read(['keys'], loadKeys)
-export const sitesQuery = read(['sites'], loadSites)
 export const domainsQuery = read(['allowed-domains'], (signal) =>
   api.GET('/organizations/current/allowed-domains', { signal }),
 )
 
-export type Key = NonNullable<Awaited<ReturnType<typeof loadKeys>>['data']>['keys'][number]
-export type Site = NonNullable<Awaited<ReturnType<typeof loadSites>>['data']>[number]
+export type Key = components['schemas']['PublishableKey']
+export type Site = components['schemas']['Site']
 
 /** A change of keys or domains also changes the sites, and what is refused or warned about. */
 export const refreshKeys = (): Promise<unknown> =>

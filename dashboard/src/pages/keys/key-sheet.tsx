@@ -3,6 +3,7 @@ import { useParams } from '@tanstack/react-router'
 import { Ban, Eye, Pencil, RefreshCw, TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
+import { keysQuery } from '../../session/lists.ts'
 import { useOrganization } from '../../session/me.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Field, Input } from '../../ui/controls/form.tsx'
@@ -13,7 +14,7 @@ import { Ago, Time } from '../../ui/display/time.tsx'
 import { Dialog, FormActions, Sheet } from '../../ui/overlays/overlays.tsx'
 import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { words } from '../../ui/words.ts'
-import { domainsQuery, type Key, keysQuery, refreshKeys, successorOf, useKeyFilters, useOpenKey } from './data.ts'
+import { domainsQuery, type Key, refreshKeys, successorOf, useKeyFilters, useOpenKey } from './data.ts'
 import { OriginsField, useOrigins } from './origins/origins-field.tsx'
 import { RevokeKey } from './revoke-key.tsx'
 import { Rotate } from './rotate.tsx'
@@ -27,7 +28,7 @@ export function KeySheet() {
   const keys = useQuery(keysQuery)
   const open = useOpenKey()
   const { isAdmin } = useOrganization()
-  const found = keys.data?.keys.find((key) => key.id === id)
+  const found = keys.data?.find((key) => key.id === id)
   const isRotating = isAdmin && filters.rotate === 'yes' && found !== undefined
   return (
     <Sheet
@@ -37,7 +38,7 @@ export function KeySheet() {
       text={isRotating ? t.rotateText : undefined}
     >
       <Loaded query={keys}>
-        {({ keys: all }) => {
+        {(all) => {
           if (!found) return <EmptyState title={t.missing} text={t.missingText} />
           return isRotating ? (
             <Rotate key={found.id} old={found} keys={all} />

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
+import { keysQuery } from '../../session/lists.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Segments } from '../../ui/controls/choice.tsx'
@@ -11,7 +12,7 @@ import { Ago, Time } from '../../ui/display/time.tsx'
 import { DataTable } from '../../ui/tables/data-table.tsx'
 import { AllowedDomains } from './allowed-domains.tsx'
 import { CreateKey } from './create-key.tsx'
-import { domainsQuery, type Key, keysQuery, useKeyFilters, useOpenKey } from './data.ts'
+import { domainsQuery, type Key, useKeyFilters, useOpenKey } from './data.ts'
 import { KeySheet } from './key-sheet.tsx'
 import { Sites } from './sites.tsx'
 import { t } from './texts.ts'
@@ -61,7 +62,7 @@ function KeyTable() {
   const orgPath = useOrgPath()
   const { isAdmin } = useOrganization()
   const state = filters.state in t.states ? (filters.state as State) : 'active'
-  const all = keys.data?.keys
+  const all = keys.data
   const rows = all?.filter(({ revoked_at }) => state === 'all' || (state === 'revoked') === (revoked_at !== null))
   const hasRevoked = all?.some(({ revoked_at }) => revoked_at)
   return (

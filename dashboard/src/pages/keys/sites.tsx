@@ -2,6 +2,7 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { Trash2 } from 'lucide-react'
 import { useState } from 'react'
 import { api, unwrap } from '../../session/api.ts'
+import { keysQuery, sitesQuery } from '../../session/lists.ts'
 import { useOrganization } from '../../session/me.ts'
 import { IconButton } from '../../ui/controls/button.tsx'
 import { Badge } from '../../ui/display/layout.tsx'
@@ -11,7 +12,7 @@ import { ConfirmDialog } from '../../ui/overlays/overlays.tsx'
 import { notify } from '../../ui/overlays/toasts.tsx'
 import { DataTable } from '../../ui/tables/data-table.tsx'
 import { words } from '../../ui/words.ts'
-import { domainsQuery, keysQuery, refreshKeys, type Site, sitesQuery, useKeyFilters } from './data.ts'
+import { domainsQuery, refreshKeys, type Site, useKeyFilters } from './data.ts'
 import { t } from './texts.ts'
 
 /** Every origin that is or was allowed, and what allows it. */
@@ -25,7 +26,7 @@ export function Sites() {
   const isKnown = keys.data !== undefined && domains.data !== undefined
   const allowedBy = (origin: string) => [
     ...(domains.data?.allowed_domains.includes(origin) ? [t.organizationDomains] : []),
-    ...(keys.data?.keys ?? [])
+    ...(keys.data ?? [])
       .filter(({ revoked_at, allowed_origins }) => !revoked_at && allowed_origins.includes(origin))
       .map(({ name }) => name),
   ]

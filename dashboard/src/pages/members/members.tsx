@@ -3,7 +3,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { LogOut, Plus, UserMinus } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useFilters } from '../../lib/filters.ts'
-import { api, read, unwrap } from '../../session/api.ts'
+import { api, unwrap } from '../../session/api.ts'
+import { invitationsQuery, membersQuery } from '../../session/lists.ts'
 import { meQuery, useOrganization } from '../../session/me.ts'
 import { Button, CopyButton, IconButton } from '../../ui/controls/button.tsx'
 import { Field, Input, Select } from '../../ui/controls/form.tsx'
@@ -20,8 +21,6 @@ type Invitation = components['schemas']['Invitation']
 type Role = Member['role']
 
 const roles = Object.entries(t.roles) as [Role, string][]
-const membersQuery = read(['members'], (signal) => api.GET('/organizations/current/members', { signal }))
-const invitationsQuery = read(['invitations'], (signal) => api.GET('/organizations/current/invitations', { signal }))
 
 export default function Members() {
   const { isAdmin } = useOrganization()

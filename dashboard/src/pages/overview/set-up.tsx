@@ -2,14 +2,13 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Check } from 'lucide-react'
 import { api, read } from '../../session/api.ts'
+import { keysQuery, sitesQuery } from '../../session/lists.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
 import { buttonClass } from '../../ui/controls/button.tsx'
 import { Section } from '../../ui/display/layout.tsx'
 import { t } from './texts.ts'
 
-const keysQuery = read(['keys'], (signal) => api.GET('/publishable-keys', { signal }))
 const identityQuery = read(['identity-provider'], (signal) => api.GET('/identity-providers/config', { signal }))
-const sitesQuery = read(['sites'], (signal) => api.GET('/sites', { signal }))
 const agentQuery = read(['agent'], (signal) => api.GET('/agent/config', { signal }))
 const threadsQuery = read(['threads', 'analytics'], (signal) => api.GET('/threads/analytics', { signal }))
 const skillsQuery = read(['skills'], (signal) => api.POST('/organization-skills/list', { body: {}, signal }))
@@ -45,7 +44,7 @@ export function SetUp() {
     {
       name: t.key,
       text: t.keyText,
-      isDone: keys.data.keys.some(({ revoked_at }) => !revoked_at),
+      isDone: keys.data.some(({ revoked_at }) => !revoked_at),
       action: t.keyAction,
       path: 'keys',
       search: { create: 'yes' },

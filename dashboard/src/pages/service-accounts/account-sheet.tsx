@@ -3,6 +3,7 @@ import { Pencil, RefreshCw, Trash2 } from 'lucide-react'
 import { useState } from 'react'
 import { useDetails } from '../../lib/details.ts'
 import { api, unwrap } from '../../session/api.ts'
+import { serviceAccountsQuery } from '../../session/lists.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Facts, Notice } from '../../ui/display/layout.tsx'
 import { EmptyState, Loaded } from '../../ui/display/states.tsx'
@@ -10,7 +11,7 @@ import { Ago, Time } from '../../ui/display/time.tsx'
 import { ConfirmDialog, Dialog, Sheet } from '../../ui/overlays/overlays.tsx'
 import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { AccountForm, type Draft } from './account-form.tsx'
-import { type Account, accountsQuery, refreshAccounts } from './data.ts'
+import { type Account, refreshAccounts } from './data.ts'
 import { RotateKey } from './rotate-key.tsx'
 import { Snippets } from './snippets.tsx'
 import { State } from './state.tsx'
@@ -19,8 +20,8 @@ import { t } from './texts.ts'
 /** The details of the account in the URL. */
 export function AccountSheet() {
   const { id, shownId, close } = useDetails('service-accounts')
-  const accounts = useQuery(accountsQuery)
-  const found = accounts.data?.service_accounts.find((account) => account.id === shownId)
+  const accounts = useQuery(serviceAccountsQuery)
+  const found = accounts.data?.find((account) => account.id === shownId)
   return (
     <Sheet isOpen={id !== undefined} onClose={close} title={found?.name ?? t.account}>
       <Loaded query={accounts}>

@@ -1,13 +1,13 @@
 import type { components } from '@inlay/client'
 import { useFilters } from '../../lib/filters.ts'
-import { api, queryClient, read } from '../../session/api.ts'
+import { queryClient } from '../../session/api.ts'
+import { serviceAccountsQuery } from '../../session/lists.ts'
 
 export type Account = components['schemas']['ServiceAccount']
 export type Role = Account['role']
 
-export const accountsQuery = read(['service-accounts'], (signal) => api.GET('/service-accounts', { signal }))
-
-export const refreshAccounts = (): Promise<void> => queryClient.invalidateQueries({ queryKey: accountsQuery.queryKey })
+export const refreshAccounts = (): Promise<void> =>
+  queryClient.invalidateQueries({ queryKey: serviceAccountsQuery.queryKey })
 
 /** What the page's URL says, besides the account that is open. */
 export const useAccountFilters = () => useFilters({ create: '', sort: '', snippet: 'curl' })

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { useDetails } from '../../lib/details.ts'
+import { serviceAccountsQuery } from '../../session/lists.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { AdminsOnly } from '../../ui/display/admins-only.tsx'
@@ -12,7 +13,7 @@ import { Ago, Time } from '../../ui/display/time.tsx'
 import { DataTable } from '../../ui/tables/data-table.tsx'
 import { AccountSheet } from './account-sheet.tsx'
 import { CreateAccount } from './create-account.tsx'
-import { accountsQuery, useAccountFilters } from './data.ts'
+import { useAccountFilters } from './data.ts'
 import { State } from './state.tsx'
 import { t } from './texts.ts'
 
@@ -36,12 +37,12 @@ function Accounts({ create }: { create: ReactNode }) {
   const [filters, setFilters] = useAccountFilters()
   const { id, open } = useDetails('service-accounts')
   const orgPath = useOrgPath()
-  const accounts = useQuery(accountsQuery)
+  const accounts = useQuery(serviceAccountsQuery)
   return (
     <>
       <DataTable
         label={t.title}
-        rows={accounts.data?.service_accounts}
+        rows={accounts.data}
         rowId={(account) => account.id}
         error={accounts.error}
         onRetry={accounts.refetch}

@@ -1,6 +1,6 @@
 import type { components } from '@inlay/client'
 import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query'
-import { api, read, unwrap } from '../../session/api.ts'
+import { api, unwrap } from '../../session/api.ts'
 import { useOrganization } from '../../session/me.ts'
 import { notify, notifyError } from '../../ui/overlays/toasts.tsx'
 import { t } from './texts.ts'
@@ -8,8 +8,6 @@ import { t } from './texts.ts'
 export type Thread = components['schemas']['Thread']
 export type Run = components['schemas']['Run']
 export type ThreadPage = components['schemas']['MessageList'] & { runs: ReadonlyMap<string, Run> }
-
-export const sitesQuery = read(['sites'], (signal) => api.GET('/sites', { signal }))
 
 interface Change {
   threads: readonly Thread[]

@@ -5,6 +5,7 @@ import { useDetails } from '../../lib/details.ts'
 import { useFilters } from '../../lib/filters.ts'
 import { formatDuration, formatNumber } from '../../lib/format.ts'
 import { api, read, unwrap } from '../../session/api.ts'
+import { membersQuery } from '../../session/lists.ts'
 import { useOrganization } from '../../session/me.ts'
 import { Select } from '../../ui/controls/form.tsx'
 import { RangePicker } from '../../ui/controls/range.tsx'
@@ -117,7 +118,6 @@ function CallsPage() {
   )
 }
 
-const membersQuery = read(['members'], (signal) => api.GET('/organizations/current/members', { signal }))
 const endUserQuery = (id: string) =>
   read(['end-users', 'one', id], (signal) => api.GET('/end-users/{id}', { params: { path: { id } }, signal }))
 

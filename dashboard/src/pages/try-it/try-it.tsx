@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { MessageSquarePlus, RotateCcw, Sparkles, TriangleAlert } from 'lucide-react'
 import { useEffect, useEffectEvent, useState, useSyncExternalStore } from 'react'
 import { useFilters } from '../../lib/filters.ts'
-import { api, read } from '../../session/api.ts'
+import { keysQuery } from '../../session/lists.ts'
 import { useOrganization, useOrgPath } from '../../session/me.ts'
 import { Button, buttonClass } from '../../ui/controls/button.tsx'
 import { Segments } from '../../ui/controls/choice.tsx'
@@ -14,8 +14,6 @@ import { words } from '../../ui/words.ts'
 import { LiveTrace } from './live-trace.tsx'
 import { type Preview, usePreview, WidgetError } from './preview.ts'
 import { t } from './texts.ts'
-
-const keysQuery = read(['keys'], (signal) => api.GET('/publishable-keys', { signal }))
 
 /** Chat and trace beside each other. On smaller screens, they are two views. */
 const wide = matchMedia('(min-width: 64rem)')
@@ -37,7 +35,7 @@ export default function TryIt() {
         </Loaded>
       </>
     )
-  const usable = keys.data.keys.filter(({ revoked_at, can_reveal }) => !revoked_at && can_reveal)
+  const usable = keys.data.filter(({ revoked_at, can_reveal }) => !revoked_at && can_reveal)
   const key = usable.find(({ id }) => id === filters.key) ?? usable[0]
   if (!key) return <NoKey />
   return (

@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type HttpService, startHttpService } from '../../http-server.ts'
+import { asOrg } from '../../sample-helpers.ts'
 import { press } from '../visit.ts'
 import { findAccessibilityProblems, openDashboard } from './dashboard.ts'
 
@@ -43,6 +44,24 @@ test('an admin invites a user, and withdraws the invitation', async () => {
   const question = page.getByRole('dialog', { name: 'Withdraw the invitation for new@example.com?' })
   await question.getByRole('button', { name: 'Withdraw' }).click()
   await page.getByText('No open invitations.').waitFor()
+})
+
+test('a list is shown to its end, although a request for it returns a hundred entries', async () => {
+  await asOrg(
+    app,
+    'other',
+    (sql) => sql`
+      insert into invitations (organization_id, id, email, role, invited_by)
+      select current_organization(), gen_random_uuid(), 'guest-' || n || '@example.com', 'member', 'admin@other.test'
+      from generate_series(1, 101) n`,
+  )
+  const page = await openDashboard(app, '/o/other/members', { user: 'admin@other.test' })
+  const requests: string[] = []
+  page.on('request', (request) => requests.push(request.url()))
+  await page.reload()
+  await item(page, 'guest-101@example.com').waitFor()
+  expect(await item(page, '@example.com').count()).toBe(101)
+  expect(requests.filter((url) => url.includes('/current/invitations?limit=100'))).toHaveLength(2)
 })
 
 test('an admin changes a role, and removes a member who then has no access', async () => {
