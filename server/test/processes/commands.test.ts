@@ -18,7 +18,13 @@ test('the commands work with and without a server', async () => {
     return stderr
   }
 
-  expect(await works('migrate')).toBe('The schema is up to date\n')
+  expect(await works('doctor')).toContain(
+    `! stores         No Inlay server has used the data folder ${inlay.dataDir}. `,
+  )
+  expect(existsSync(inlay.dataDir), 'doctor changes nothing').toBe(false)
+  expect(await works('migrate')).toMatch(
+    /^Creating the database\n.*Applied \d+ migrations\nThe schema is up to date\n$/s,
+  )
   expect(await fails('convert')).toContain('There is nothing to convert')
   expect(inlay.postmaster(), 'a command stops the PostgreSQL that it started').toBeUndefined()
   expect(await works('user add --email Ada@Example.com --name Ada')).toContain('ada@example.com')

@@ -8,17 +8,32 @@ import { startTestProvider } from '../../../test/oidc-provider.ts'
 import { writePolarSettings } from '../../../test/polar/installation.ts'
 import { startPolar } from '../../../test/polar/stand-in.ts'
 import { startSmtp } from '../../../test/smtp.ts'
-import { describeFinding, examineConfigured } from './doctor.ts'
+import { describeFinding, examineServices, examineStored } from './doctor.ts'
 
 /** What `doctor` says about one part. No line may contain the secret. */
 async function examineWith(part: string, env: Record<string, string>, secret = 'hidden-word') {
   const { config, remove } = await makeConfig(env, 'demo', { inheritsGrants: true })
-  const findings = await examineConfigured(config)
+  const findings = [...(await examineStored(config)), ...(await examineServices(config))]
   await remove()
   expect(findings.map(describeFinding).join('\n')).not.toContain(secret)
   const finding = findings.find(({ name }) => name === part) ?? expect.unreachable(`Nothing is said about ${part}`)
   return { isFine: !finding.problem, line: describeFinding(finding) }
 }
+
+test('doctor says for how long rows are kept, and only looks at a database that isn’t migrated', async () => {
+  const { line } = await examineWith('partitions', { INLAY_KEEP_AUDIT_MONTHS: '24' })
+  expect(line).toMatch(/^✓ partitions {5}partitions for 1[23] months ahead; keeps audit events for 24 months$/)
+
+  const { config, remove } = await makeConfig({}, 'bare')
+  const told = /The database isn't set up for this server .* Run `npx inlay migrate`/
+  for (let times = 0; times < 2; times += 1) {
+    const findings = (await examineStored(config)).filter(({ name }) => name === 'stores')
+    expect(findings).toEqual([{ name: 'stores', text: '', warning: expect.stringMatching(told) }])
+  }
+  const [problem] = (await examineStored({ ...config, migratesOnStart: false })).filter(({ name }) => name === 'stores')
+  expect(problem?.problem).toMatch(told)
+  await remove()
+})
 
 test('doctor checks the sign-in provider, and explains what is wrong with it', async () => {
   const provider = await startTestProvider()

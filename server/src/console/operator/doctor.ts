@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { statfs } from 'node:fs/promises'
 import { serverUrlKey } from '../../accounts/access/access-tokens.ts'
 import { createModels } from '../../agent/models/create-models.ts'
@@ -15,11 +16,14 @@ import {
   type PlatformApp,
   prepareDataFolder,
   readConfig,
+  readExistingConfig,
+  UnusedDataFolder,
 } from '../../kernel/config/config.ts'
 import { readProgress } from '../../kernel/jobs/progress.ts'
 import { systemClock } from '../../kernel/lib/clock.ts'
 import { createLog } from '../../kernel/lib/log.ts'
 import { createSafeFetch } from '../../kernel/net/safe-fetch.ts'
+import { MigrationFailed } from '../../kernel/stores/postgres/migrations.ts'
 import { countMonthsAhead } from '../../kernel/stores/postgres/partitions.ts'
 import type { Stores } from '../../kernel/stores/stores.ts'
 import { BillingFailed } from '../../plans/subscriptions/billing-provider.ts'
@@ -33,27 +37,41 @@ const wantedNode = 26
 const wantedDiskBytes = 2 * 1024 ** 3
 const toleratedSkewSeconds = 5
 
-/** Checks everything the server needs, and suggests a fix for each problem. */
+/** Checks everything the server needs, and suggests a fix for each problem. Changes nothing. */
 export async function examine(): Promise<void> {
   const findings: Finding[] = [checkRuntime()]
   let config: Config | undefined
+  let unused: UnusedDataFolder | undefined
   try {
-    config = readConfig()
+    config = readExistingConfig()
   } catch (error) {
-    findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
+    if (error instanceof UnusedDataFolder) unused = error
+    else findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
   }
+  // Without a secret, one would be created in the data folder.
+  if (unused) config = readConfig({ ...process.env, INLAY_SECRET: randomBytes(32).toString('base64') })
   if (config) findings.push(describeConfiguration(config))
   findings.push(...describeUnknownSettings().map((warning) => ({ name: 'configuration', text: '', warning })))
-  if (config) findings.push(...(await examineConfigured(config)))
+  if (unused) {
+    const warning = `${unused.message} If this is a new installation, its first start creates everything.`
+    findings.push({ name: 'stores', text: '', warning })
+  } else if (config) findings.push(...(await examineStored(config)))
+  if (config) findings.push(...(await examineServices(config)))
   for (const finding of findings) console.log(describeFinding(finding))
   if (findings.some(({ problem }) => problem)) throw new CommandFailed('Found problems; see above')
 }
 
-/** Checks what the settings name. */
-export async function examineConfigured(config: Config): Promise<Finding[]> {
+/** Checks where the server keeps its data. */
+export async function examineStored(config: Config): Promise<Finding[]> {
   const findings: Finding[] = []
   if (!config.databaseUrl || !config.redisUrl) findings.push(await checkDisk(config))
   findings.push(...(await checkStores(config)))
+  return findings
+}
+
+/** Checks the services that the settings name. */
+export async function examineServices(config: Config): Promise<Finding[]> {
+  const findings: Finding[] = []
   findings.push(await checkSignIn(config))
   findings.push(await checkModel(config))
   if (config.polar) findings.push(await checkBilling(config, config.polar))
@@ -101,16 +119,19 @@ async function checkDisk({ dataDir }: Config): Promise<Finding> {
 
 async function checkStores(config: Config): Promise<Finding[]> {
   try {
-    return await withStores(config, async (stores) => [
+    return await withStores({ ...config, migratesOnStart: false }, async (stores) => [
       await checkDatabase(stores),
-      await checkPartitions(stores),
+      await checkPartitions(config, stores),
       await checkKv(config, stores),
       await checkClock(stores),
       await checkJobs(stores),
       ...(config.publicUrl ? [] : [await checkServer(stores)]),
     ])
   } catch (error) {
-    return [{ name: 'stores', text: '', problem: (error as Error).message }]
+    const { message } = error as Error
+    if (error instanceof MigrationFailed && config.migratesOnStart)
+      return [{ name: 'stores', text: '', warning: `${message} The next start of the server does it too.` }]
+    return [{ name: 'stores', text: '', problem: message }]
   }
 }
 
@@ -296,21 +317,27 @@ async function checkJobs({ database }: Stores): Promise<Finding> {
   const age = due > 0 ? `, the oldest for ${Math.round(oldest)} s` : ''
   const text = `${due} due${age}`
   const failing = kinds.filter((kind) => kind.failing > 0)
-  const failures = failing.map(({ kind, failing, last_error }) => `${failing} of ${kind} (${last_error})`)
+  const failures = failing.map(({ kind, failing, given_up, last_error }) => {
+    const forGood = given_up > 0 ? `, ${given_up} of them for good` : ''
+    return `${failing} of ${kind}${forGood} (${last_error})`
+  })
   return {
     name: 'jobs',
     text,
-    ...(failing.length > 0 && { warning: `${text}. These keep failing, and are retried: ${failures.join('; ')}` }),
+    ...(failing.length > 0 && { warning: `${text}. These keep failing: ${failures.join('; ')}` }),
   }
 }
 
 /** The server makes partitions for more than a year ahead. */
-async function checkPartitions({ database }: Stores): Promise<Finding> {
+async function checkPartitions({ keptMonths }: Config, { database }: Stores): Promise<Finding> {
   const months = await countMonthsAhead(database, Date.now())
   const text = `partitions for ${months} months ahead`
+  const kept = Object.entries(keptMonths)
+    .filter(([, count]) => count !== undefined)
+    .map(([table, count]) => `${table.replaceAll('_', ' ')} for ${count} months`)
   return {
     name: 'partitions',
-    text,
+    text: kept.length > 0 ? `${text}; keeps ${kept.join(', ')}` : text,
     ...(months < 2 && {
       warning: `There are ${text}, and nothing can be written when they end. A running server makes them: see its log for “Could not make the partitions”.`,
     }),

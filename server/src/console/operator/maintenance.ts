@@ -13,7 +13,11 @@ import { listAllOrganizations, withStores } from './stores.ts'
 
 export async function migrateOnly(config: Config): Promise<void> {
   // Opening the stores migrates them.
-  await withStores({ ...config, migratesOnStart: true }, async () => console.log('The schema is up to date'))
+  await withStores(
+    { ...config, migratesOnStart: true },
+    async () => console.log('The schema is up to date'),
+    console.log,
+  )
 }
 
 /**

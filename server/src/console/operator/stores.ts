@@ -8,8 +8,17 @@ import { openStores, RedisFailed, type Stores } from '../../kernel/stores/stores
 import { CommandFailed } from './command-failed.ts'
 
 /** Runs a command on the stores. Without a running server, they are opened for the duration of the command. */
-export async function withStores<T>(config: Config, work: (stores: Stores) => Promise<T>): Promise<T> {
-  const options = { clock: systemClock, log: createLog('silent'), claim: 'join' } as const
+export async function withStores<T>(
+  config: Config,
+  work: (stores: Stores) => Promise<T>,
+  onProgress?: (text: string) => void,
+): Promise<T> {
+  const options = {
+    clock: systemClock,
+    log: createLog('silent'),
+    claim: 'join',
+    ...(onProgress && { onProgress }),
+  } as const
   const stores = await openStores(config, options).catch((error) => {
     throw explainStores(error, config)
   })

@@ -356,6 +356,10 @@ export class InvalidConfig extends Error {
   override name = 'InvalidConfig'
 }
 
+export class UnusedDataFolder extends InvalidConfig {
+  override name = 'UnusedDataFolder'
+}
+
 type Env = Record<string, string | undefined>
 
 export function readConfig(env: Env = process.env, { mustExist = false } = {}): Config {
@@ -460,7 +464,7 @@ export const readExistingConfig = (env: Env = process.env): Config => readConfig
 
 function requireData(dataDir: string, names: readonly string[]): void {
   if (names.every((name) => existsSync(join(dataDir, name)))) return
-  throw new InvalidConfig(
+  throw new UnusedDataFolder(
     `No Inlay server has used the data folder ${dataDir}. Run the command in the server's folder, or set INLAY_DATA_DIR to the server's data folder.`,
   )
 }

@@ -425,8 +425,8 @@ test('jobs that wait and jobs that keep failing are visible by kind, in the metr
   })
   const found = (await readProgress(app.service.database)).filter(({ kind }) => [late, bad].includes(kind))
   expect(found).toEqual([
-    { kind: late, due: 2, oldest_seconds: expect.closeTo(60, -1), failing: 0, last_error: null },
-    { kind: bad, due: 0, oldest_seconds: 0, failing: 1, last_error: 'Gone' },
+    { kind: late, due: 2, oldest_seconds: expect.closeTo(60, -1), failing: 0, given_up: 0, last_error: null },
+    { kind: bad, due: 0, oldest_seconds: 0, failing: 1, given_up: 0, last_error: 'Gone' },
   ])
   const metrics = await app.service.metrics.render()
   expect(metrics).toContain(`inlay_jobs_due{kind="${late}"} 2`)
@@ -447,6 +447,8 @@ test('a job that failed for good stays visible, and runs again only if it’s re
   await vi.waitFor(async () =>
     expect(await rowsOf(kind)).toMatchObject([{ due_at: 'infinity', lease: null, last_error: 'Refused' }]),
   )
+  const progress = await readProgress(app.service.database)
+  expect(progress.find((found) => found.kind === kind)).toMatchObject({ due: 0, failing: 1, given_up: 1 })
   await request(kind)
   await isEmpty(kind)
   expect(runs).toBe(2)

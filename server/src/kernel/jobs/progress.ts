@@ -9,6 +9,8 @@ interface KindProgress {
   oldest_seconds: number
   /** Jobs that failed at least three times in a row, or for good. */
   failing: number
+  /** Those of them that aren't tried again. */
+  given_up: number
   last_error: string | null
 }
 
@@ -19,10 +21,11 @@ export const readProgress = (database: Database): Promise<KindProgress[]> =>
         select kind, count(*) as due, extract(epoch from max(now() - due_at)) as oldest
         from jobs where due_at <= now() group by kind
       ), bad as (
-        select kind, count(*) as failing, max(last_error) as last_error
+        select kind, count(*) as failing, count(*) filter (where due_at = 'infinity') as given_up,
+               max(last_error) as last_error
         from jobs where attempts >= 3 or due_at = 'infinity' group by kind
       )
       select kind, coalesce(due, 0) as due, coalesce(oldest, 0)::float as oldest_seconds, coalesce(failing, 0) as failing,
-             last_error
+             coalesce(given_up, 0) as given_up, last_error
       from late full join bad using (kind) order by kind`,
   )
