@@ -304,4 +304,5 @@ const goalMs = 50
 const missed = measured.filter(([, ms]) => ms > goalMs).length
 console.log(`\n${missed} of ${measured.length} take more than ${goalMs} ms; ${failed.length} failed.`)
 for (const failure of failed) console.log(failure)
+if (failed.length > 0) process.exitCode = 1
 await stopAll()
