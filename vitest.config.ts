@@ -85,9 +85,9 @@ export default defineConfig({
     // A worker loads the server, and starts a browser, once and not again for each file. Tests share no state in modules.
     isolate: false,
     // Generous, because the machine may be busy. Tests that pass don't use the time.
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
-    expect: { poll: { timeout: 30_000 } },
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
+    expect: { poll: { timeout: 60_000 } },
     sequence: { sequencer: SlowestFirst },
     setupFiles: 'server/test/patience.ts',
     projects: [
@@ -105,7 +105,6 @@ export default defineConfig({
         test: {
           name: 'browser',
           include: inTier(browser),
-          testTimeout: 240_000,
           // A browser keeps more than one core busy. With little competition it behaves as on a user's machine.
           maxWorkers: availableParallelism(),
           sequence: { groupOrder: 1 },
@@ -117,7 +116,6 @@ export default defineConfig({
         test: {
           name: 'processes',
           include: inTier(processes),
-          testTimeout: 240_000,
           isolate: true,
           globalSetup: 'server/test/engines/installation.ts',
         },

@@ -14,7 +14,7 @@ import { openChanges } from '../server/src/kernel/stores/changes.ts'
 import type { Database } from '../server/src/kernel/stores/database.ts'
 import { FreshCache } from '../server/src/kernel/stores/fresh-cache.ts'
 import { topics } from '../server/src/kernel/stores/topics.ts'
-import { createHeldAccess } from '../server/src/visitors/tickets/held-access.ts'
+import { createHeldAccess } from '../server/src/visitors/tickets/ends-of-access.ts'
 
 const { values: options } = parseArgs({
   options: {

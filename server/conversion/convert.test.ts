@@ -192,7 +192,7 @@ describe('the conversion of a database of commit 5d624c9', () => {
     expect({ audit_verifications, migrations }).toEqual({ audit_verifications: 2, migrations: shipped.length })
     const { rows: kinds } = await client.query('select kind, count(*)::int from jobs group by kind order by kind')
     expect(Object.fromEntries(kinds.map(({ kind, count }) => [kind, count]))).toMatchObject({
-      ...{ audit_verification: 2, budget_expiry: 2, code_sync: 2, departure: departures, mail: 1 },
+      ...{ audit_verification: 2, budget_expiry: 2, code_sync: 2, access_cleanup: departures, mail: 1 },
     })
     const { rows: totals } = await client.query(
       'select list, sum(items)::int as items from list_totals group by list order by list',

@@ -19,8 +19,12 @@ import { createGithub, type Github } from './content/github/github.ts'
 import type { Service } from './kernel/foundation/service.ts'
 import { createJobs, type Jobs } from './kernel/jobs/jobs.ts'
 import { readProgress } from './kernel/jobs/progress.ts'
+import {
+  type AccessCleanup,
+  type AccessCleanupStep,
+  createAccessCleanup,
+} from './organizations/access-cleanup/access-cleanup.ts'
 import { type AuditVerifier, createAuditVerifier } from './organizations/audit-events/verifier.ts'
-import { createDepartures, type DepartureStep, type Departures } from './organizations/departures/departures.ts'
 import { mailingNotices } from './organizations/directories/notices.ts'
 import { createMailSender } from './organizations/mail/sender.ts'
 import { expiringInvitations } from './organizations/organizations/invitations.ts'
@@ -38,7 +42,7 @@ import { createRemoteTools } from './tools/remote-tools/remote-tools.ts'
 import { forgetIdentity } from './visitors/end-users/held-identities.ts'
 import { createIdentities, type Identities } from './visitors/end-users/identities.ts'
 import { createKeyLookup, type KeyLookup } from './visitors/publishable-keys/key-lookup.ts'
-import { createHeldAccess, type HeldAccess } from './visitors/tickets/held-access.ts'
+import { createHeldAccess, type HeldAccess } from './visitors/tickets/ends-of-access.ts'
 import { createPreviewTokens, type PreviewTokens } from './visitors/tickets/preview-tokens.ts'
 import { createTickets, type Tickets } from './visitors/tickets/signed-tickets.ts'
 
@@ -54,7 +58,7 @@ export interface Capabilities extends Service, Billing {
   agentSessions: AgentSessions
   models: Models
   agentSettings: AgentSettingsReader
-  departures: Departures
+  accessCleanup: AccessCleanup
   erasures: Erasures
   github: Github
   toolCalls: ToolCallRecorder
@@ -65,7 +69,7 @@ export interface Capabilities extends Service, Billing {
 }
 
 /** Steps that run when a member leaves an organization, or an end user loses their access. */
-const departureSteps = [forgetIdentity, disconnectUser]
+const accessCleanupSteps = [forgetIdentity, disconnectUser]
 
 /**
  * The only place where capabilities are created. Each gets the service and the capabilities before it. They are closed in
@@ -109,9 +113,9 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
   const chat = createChat({ ...service, runs, agentSettings, models })
   const runtime = keep(await createRuntime(service, tickets, heldAccess, hub, chat, runs, toolCalls))
   const auditVerifier = keep(createAuditVerifier(service))
-  const endRuns: DepartureStep = (_, organizationId, personId) => runs.endAccess(organizationId, personId)
-  const departures = createDepartures({ ...service, jobs }, [endRuns, ...departureSteps])
-  const erasures = createErasures({ ...service, departures, runs, jobs })
+  const endRuns: AccessCleanupStep = (_, organizationId, personId) => runs.endAccess(organizationId, personId)
+  const accessCleanup = createAccessCleanup({ ...service, jobs }, [endRuns, ...accessCleanupSteps])
+  const erasures = createErasures({ ...service, accessCleanup, runs, jobs })
   const github = keep(createGithub(service))
   // The other metrics are needed most while PostgreSQL is away.
   service.metrics.observeJobs(() =>
@@ -135,7 +139,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
       erasingConversations,
       auditVerifier.kind,
       syncingCode({ ...service, github }),
-      departures.kind,
+      accessCleanup.kind,
       erasures.kind,
     ]),
   )
@@ -153,7 +157,7 @@ export async function createCapabilities(service: Service, builtInNames: Readonl
     models,
     agentSettings,
     billing,
-    departures,
+    accessCleanup,
     erasures,
     github,
     toolCalls,

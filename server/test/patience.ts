@@ -6,4 +6,4 @@ import { vi } from 'vitest'
  */
 const { waitFor } = vi
 vi.waitFor = (callback, options) =>
-  waitFor(callback, typeof options === 'number' ? options : { timeout: 30_000, ...options })
+  waitFor(callback, typeof options === 'number' ? options : { timeout: 60_000, ...options })

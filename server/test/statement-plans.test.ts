@@ -80,7 +80,7 @@ test('no statement of an operation, a tool, a conversation or a job reads what g
   const texts = [...(collected?.plans.keys() ?? [])]
   const needless = exceptions.filter(([part]) => !texts.some((text) => text.includes(part)))
   expect(needless, 'exceptions for statements that there aren’t').toEqual([])
-}, 240_000)
+})
 
 type Begin = (what: string) => void
 

@@ -169,4 +169,4 @@ test('refuses a sign-in while too many checks are queued, and accepts it later',
   isCrowded = false
   await Promise.all(crowd)
   expect(await signIn(browser, email, password)).toMatchObject({ isIn: true })
-}, 60_000)
+})

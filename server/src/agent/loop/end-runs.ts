@@ -1,6 +1,6 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { explainEndOfAccess } from '../../visitors/tickets/held-access.ts'
+import { explainEndOfAccess } from '../../visitors/tickets/ends-of-access.ts'
 import { findStanding } from '../../visitors/tickets/standing.ts'
 import { describeStory } from '../feeds/chunks.ts'
 import { type Feeds, feedOf } from '../feeds/feeds.ts'

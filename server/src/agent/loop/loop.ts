@@ -1,6 +1,6 @@
 import { Failure } from '../../kernel/lib/errors.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { explainEndOfAccess } from '../../visitors/tickets/held-access.ts'
+import { explainEndOfAccess } from '../../visitors/tickets/ends-of-access.ts'
 import { findStanding, type Standing } from '../../visitors/tickets/standing.ts'
 import { type Chunk, describeEnd, hasEnded } from '../feeds/chunks.ts'
 import { loadTokenizer } from '../models/tokens/tokenizer.ts'

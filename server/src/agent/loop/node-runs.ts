@@ -1,6 +1,6 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { explainEndOfAccess, type HeldAccess, type HeldConversation } from '../../visitors/tickets/held-access.ts'
+import { explainEndOfAccess, type HeldAccess, type HeldConversation } from '../../visitors/tickets/ends-of-access.ts'
 import { describeStory } from '../feeds/chunks.ts'
 import { type Feeds, feedOf } from '../feeds/feeds.ts'
 import { loadTokenizer } from '../models/tokens/tokenizer.ts'

@@ -14,7 +14,7 @@ import {
 import type { Observation } from '../../kernel/http/observation.ts'
 import { failure, invalid, notFound } from '../../kernel/lib/errors.ts'
 import { completeConsent, createConnectLinks } from '../../tools/consent/end-user-consents.ts'
-import type { EndOfConversation, HeldAccess, HeldConversation } from '../../visitors/tickets/held-access.ts'
+import type { EndOfConversation, HeldAccess, HeldConversation } from '../../visitors/tickets/ends-of-access.ts'
 import { checkHolder } from '../../visitors/tickets/standing.ts'
 import { createAttendance } from './attendance.ts'
 import { Follower } from './follower.ts'

@@ -2,8 +2,8 @@ import { type ClientMessage, closeCodes, maxMessageBytes, type ServerMessage } f
 import { WebSocket } from 'ws'
 import type { Bucket } from '../../kernel/lib/shares/shared-buckets.ts'
 import { createTurnBatch } from '../../kernel/lib/turn-batch.ts'
+import type { EndOfAccess, Held } from '../../visitors/tickets/ends-of-access.ts'
 import type { FrameStanding } from '../../visitors/tickets/frames.ts'
-import type { EndOfAccess, Held } from '../../visitors/tickets/held-access.ts'
 import type { TicketHolder } from '../../visitors/tickets/signed-tickets.ts'
 
 /** Why the server closes a socket, and how long the page waits before it reconnects, if it may. */

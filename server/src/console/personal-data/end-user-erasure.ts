@@ -6,7 +6,11 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import { notFound } from '../../kernel/lib/errors.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { type Departures, isDeparting, recordDepartures } from '../../organizations/departures/departures.ts'
+import {
+  type AccessCleanup,
+  isCleanupRequested,
+  requestAccessCleanup,
+} from '../../organizations/access-cleanup/access-cleanup.ts'
 import { lockEvents } from '../../plans/usage/record.ts'
 import { eraseEndUserUsage } from '../../plans/usage/usage.ts'
 import { eraseEndUserContents } from '../../tools/call-records/contents.ts'
@@ -21,7 +25,7 @@ const mostAttempts = 10
  * meanwhile end before another attempt.
  */
 export async function eraseEndUser(
-  { activity, database, departures, runs }: Service & { departures: Departures; runs: Runs },
+  { activity, database, accessCleanup, runs }: Service & { accessCleanup: AccessCleanup; runs: Runs },
   caller: OrgCaller,
   { id }: Input<typeof contract.eraseEndUser>,
 ): Promise<Output<typeof contract.eraseEndUser>> {
@@ -33,8 +37,8 @@ export async function eraseEndUser(
     const [known] = await sql<{ email: string; external_id: string }>`
       select email, external_id from end_users where id = ${id} for update`
     if (!known) {
-      if (!(await isDeparting(sql, id))) throw notFound('end_user', id)
-      await recordDepartures(sql, [id])
+      if (!(await isCleanupRequested(sql, id))) throw notFound('end_user', id)
+      await requestAccessCleanup(sql, [id])
       return true
     }
     if (!isLastAttempt && (await isActive(sql, id, threadIds))) return false
@@ -43,7 +47,7 @@ export async function eraseEndUser(
     await eraseEndUserContents(sql, id)
     await sql`delete from refusals where lower(seen) in (lower(${known.email}), lower(${known.external_id}))`
     await sql`delete from end_users where id = ${id}`
-    await recordDepartures(sql, [id])
+    await requestAccessCleanup(sql, [id])
     await recordAudit(sql, trailOf(caller), 'end_user.erased', id)
     return true
   }
@@ -53,7 +57,7 @@ export async function eraseEndUser(
     await runs.endAllOf(organizationId, id)
     isErased = await database.asOrg(organizationId, (sql) => erase(sql, left === 0))
   }
-  await departures.finish(organizationId, id)
+  await accessCleanup.finish(organizationId, id)
   return { success: true }
 }
 

@@ -19,7 +19,7 @@ import { requestOwnJob } from '../../kernel/jobs/requests.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
 import { recheckMs } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { recordDepartures, selectDepartures } from '../../organizations/departures/departures.ts'
+import { requestAccessCleanup, selectAccessCleanups } from '../../organizations/access-cleanup/access-cleanup.ts'
 import { changeSubscription, subscribe } from '../../plans/billing/local-billing.ts'
 import { deleteOrganization, organizationErasure } from './erasures.ts'
 
@@ -223,11 +223,11 @@ describe('deleting an organization', () => {
       const redis = await startEngineProxy(redisUrl ?? '')
       const app = await useTestService({ REDIS_URL: redis.url })
       const { organizationId, erasureId } = await deleteLarge(app)
-      await app.service.database.asOrg(organizationId, (sql) => recordDepartures(sql, [randomUUID()]))
+      await app.service.database.asOrg(organizationId, (sql) => requestAccessCleanup(sql, [randomUUID()]))
       redis.cut()
       await requestErasure(app, erasureId)
       await app.service.erasures.run(erasureId)
-      expect(await app.service.database.asOrg(organizationId, selectDepartures)).toHaveLength(1)
+      expect(await app.service.database.asOrg(organizationId, selectAccessCleanups)).toHaveLength(1)
       expect(await countRows(app, organizationId)).toMatchObject({ usage_events: 100_000 })
       redis.restore()
       const isFinished = async () =>
@@ -314,7 +314,7 @@ test('kill -9 in the middle of 100 000 rows: another node finishes, and the coun
   await vi.waitFor(isFinished, { timeout: 60_000, interval: 50 })
   expect(await erased()).toBe(100_000)
   expect(await countRows(app, organizationId)).toEqual({})
-}, 180_000)
+})
 
 test.skipIf(!redisUrl)(
   'while the key-value store is unavailable, the erasure stays unfinished, and converges later',

@@ -12,7 +12,11 @@ import { recordAudit, requireRole } from '../../kernel/stores/audit/audit.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { type Departures, recordDepartures, selectDepartures } from '../../organizations/departures/departures.ts'
+import {
+  type AccessCleanup,
+  requestAccessCleanup,
+  selectAccessCleanups,
+} from '../../organizations/access-cleanup/access-cleanup.ts'
 import { dropMailAbout } from '../../organizations/mail/outbox.ts'
 import { directoryIssuer, lockMembers } from '../../organizations/organizations/members.ts'
 import type { Billing } from '../../plans/subscriptions/billing-provider.ts'
@@ -34,7 +38,7 @@ export const organizationErasure = 'organization_erasure'
 const waitMs = 5_000
 const dayMs = 24 * 60 * 60_000
 
-type Needs = Service & { departures: Departures; runs: Runs; jobs: Jobs }
+type Needs = Service & { accessCleanup: AccessCleanup; runs: Runs; jobs: Jobs }
 
 export const createErasures = (service: Needs): Erasures => ({
   async run(erasureId) {
@@ -71,19 +75,19 @@ async function eraseOrganization(
   organizationId: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { database, departures, eraseTenant, kv, runs } = service
+  const { database, accessCleanup, eraseTenant, kv, runs } = service
   await runs.endAccess(organizationId)
   // Third parties revoke the tokens of those who connected an account. This needs the connectors' rows.
   const people = await database.asOrg(organizationId, async (sql) => {
-    const left = await selectDepartures(sql)
-    await recordDepartures(sql, left)
+    const left = await selectAccessCleanups(sql)
+    await requestAccessCleanup(sql, left)
     return left
   })
   for (const personId of people) {
     signal.throwIfAborted()
-    await departures.finish(organizationId, personId)
+    await accessCleanup.finish(organizationId, personId)
   }
-  const unfinished = await database.asOrg(organizationId, selectDepartures)
+  const unfinished = await database.asOrg(organizationId, selectAccessCleanups)
   if (unfinished.length > 0) throw new Error('The tokens of some users couldn’t be deleted and revoked yet')
   // A directory's request that was under way may have added accounts.
   await database.asOrg(organizationId, deleteDirectoryAccounts)
@@ -98,7 +102,7 @@ async function eraseOrganization(
  * more. Their memberships in other organizations end as any other.
  */
 async function deleteProviderAccounts(
-  { database, departures }: Service & { departures: Departures },
+  { database, accessCleanup }: Service & { accessCleanup: AccessCleanup },
   organizationId: string,
   signal: AbortSignal,
 ): Promise<void> {
@@ -120,11 +124,11 @@ async function deleteProviderAccounts(
           role: string
         }>`delete from members where user_id = ${id} returning id, role`
         if (!gone) return
-        await recordDepartures(sql, [id])
+        await requestAccessCleanup(sql, [id])
         const trail = { organizationId: elsewhere, actor: 'inlay' }
         await recordAudit(sql, trail, 'member.removed', gone.id, { email, role: gone.role })
       })
-      await departures.finish(elsewhere, id)
+      await accessCleanup.finish(elsewhere, id)
     }
     await database.asService((sql) => sql`delete from users where id = ${id}`)
   }
@@ -193,7 +197,7 @@ async function endAllAccess(sql: Sql) {
   )
   const people = await sql<{ id: string }>`
     select user_id as id from members union select end_user_id as id from end_user_consents`
-  await recordDepartures(
+  await requestAccessCleanup(
     sql,
     people.map(({ id }) => id),
   )

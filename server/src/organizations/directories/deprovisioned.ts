@@ -1,5 +1,5 @@
 import type { Sql } from '../../kernel/stores/database.ts'
-import { recordDepartures } from '../departures/departures.ts'
+import { requestAccessCleanup } from '../access-cleanup/access-cleanup.ts'
 
 /** ID tokens are valid for at most this long, so nobody has one of a user who was deleted earlier. */
 const leaverHours = 24
@@ -42,7 +42,7 @@ export async function noteLeavers(sql: Sql, emails: readonly string[]): Promise<
     on conflict (organization_id, email) do update set left_at = now()`
 }
 
-/** Records the departure of the end users with these addresses, if they no longer get tickets. Returns their IDs. */
+/** Requests the cleanup of the end users with these addresses, if they no longer get tickets. Returns their IDs. */
 export async function recordLeavers(sql: Sql, emails: readonly string[]): Promise<string[]> {
   const gone = await selectDeprovisioned(sql, emails)
   if (gone.length === 0) return []
@@ -50,6 +50,6 @@ export async function recordLeavers(sql: Sql, emails: readonly string[]): Promis
     select id from end_users where email_key = any(${gone.map(({ email }) => email)}::text[]) order by id`
   const ids = endUsers.map(({ id }) => id)
   await sql`delete from confirmed_browsers where end_user_id = any(${ids}::uuid[])`
-  await recordDepartures(sql, ids)
+  await requestAccessCleanup(sql, ids)
   return ids
 }

@@ -9,7 +9,7 @@ import { fingerprint } from '../../kernel/lib/secrets.ts'
 import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { isUniqueViolation, type Sql } from '../../kernel/stores/database.ts'
 import { requireFeature } from '../../plans/plans/plans.ts'
-import type { Departures } from '../departures/departures.ts'
+import type { AccessCleanup } from '../access-cleanup/access-cleanup.ts'
 import { lockMembers } from '../organizations/members.ts'
 import { announceChangedPeople } from './announce-changed-people.ts'
 import type * as contract from './contract.ts'
@@ -187,7 +187,7 @@ export async function listDirectoryGroups(
 }
 
 export async function updateDirectoryGroup(
-  service: Service & { departures: Departures },
+  service: Service & { accessCleanup: AccessCleanup },
   caller: OrgCaller,
   { id, group_id, role }: Input<typeof contract.updateDirectoryGroup>,
 ): Promise<Output<typeof contract.updateDirectoryGroup>> {

@@ -4,7 +4,7 @@ import { newId } from '../../kernel/lib/ids.ts'
 import { recordAudit, type Trail } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { requireWithinPlan } from '../../plans/plans/plans.ts'
-import { recordDepartures } from '../departures/departures.ts'
+import { requestAccessCleanup } from '../access-cleanup/access-cleanup.ts'
 import { recordFormerMembers } from '../organizations/former-members.ts'
 import { directoryIssuer, requireAdmin } from '../organizations/members.ts'
 import type { ChangedPeople } from './announce-changed-people.ts'
@@ -98,7 +98,7 @@ export async function settleMembers(
   if (lostAdmins) await requireAdmin(sql)
   if (added.length + reactivated.length + invited.length > 0) await requireWithinPlan(plans, sql, 'seats')
   const departed = [...plan.ended, ...deactivated].map(({ user_id }) => user_id)
-  await recordDepartures(sql, departed)
+  await requestAccessCleanup(sql, departed)
   await recordFormerMembers(sql, 'directory', plan.ended)
 
   const steps: [string, readonly { id: string; email: string; role: Role }[]][] = [
@@ -370,7 +370,7 @@ export async function deleteDirectoryUser(
   await withdrawInvitationsTo(sql, [...gone])
   if (ended.some(isActingAdmin)) await requireAdmin(sql)
   const ids = ended.map(({ user_id }) => user_id)
-  await recordDepartures(sql, ids)
+  await requestAccessCleanup(sql, ids)
   await recordFormerMembers(sql, 'directory', ended)
   const leavers = await recordLeavers(sql, addresses)
   const { changed, departed, invited } = await settleMembers(sql, plans, trail, heirs)

@@ -1,7 +1,7 @@
 import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import type { Departures } from '../departures/departures.ts'
+import type { AccessCleanup } from '../access-cleanup/access-cleanup.ts'
 
 import * as contract from './contract.ts'
 import {
@@ -17,7 +17,7 @@ import {
   updateDirectoryGroup,
 } from './directories.ts'
 
-export const directoriesRoom: Room<Service & { departures: Departures }> = {
+export const directoriesRoom: Room<Service & { accessCleanup: AccessCleanup }> = {
   tags: {
     Directories: 'User directories that send users and groups over SCIM.',
   },

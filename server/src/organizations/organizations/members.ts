@@ -6,12 +6,12 @@ import { failure, notFound } from '../../kernel/lib/errors.ts'
 import { recordAudit, requireRole } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { type Departures, recordDepartures } from '../departures/departures.ts'
+import { type AccessCleanup, requestAccessCleanup } from '../access-cleanup/access-cleanup.ts'
 import { dropMailAbout } from '../mail/outbox.ts'
 import type * as contract from './contract.ts'
 import { recordFormerMembers } from './former-members.ts'
 
-type Needs = Service & { departures: Departures }
+type Needs = Service & { accessCleanup: AccessCleanup }
 
 type Member = Output<typeof contract.updateMember>
 
@@ -87,11 +87,11 @@ async function endMembership(
       sql,
       withdrawn.map((invitation) => invitation.id),
     )
-    await recordDepartures(sql, [before.user.id])
+    await requestAccessCleanup(sql, [before.user.id])
     await recordAudit(sql, trailOf(caller), action, before.id, { email: before.user.email, role: before.role })
     return before
   })
-  await service.departures.finish(caller.organization.id, member.user.id)
+  await service.accessCleanup.finish(caller.organization.id, member.user.id)
 }
 
 /** Serializes membership changes, so that two admins who remove each other concurrently can't both succeed. */

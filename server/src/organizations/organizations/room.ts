@@ -1,7 +1,7 @@
 import { bind } from '../../kernel/foundation/operation.ts'
 import type { Room } from '../../kernel/foundation/room.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
-import type { Departures } from '../departures/departures.ts'
+import type { AccessCleanup } from '../access-cleanup/access-cleanup.ts'
 import * as contract from './contract.ts'
 import {
   acceptInvitation,
@@ -22,7 +22,7 @@ import {
 } from './organizations.ts'
 import * as tools from './tools.ts'
 
-export const organizationsRoom: Room<Service & { departures: Departures }> = {
+export const organizationsRoom: Room<Service & { accessCleanup: AccessCleanup }> = {
   tags: {
     Organizations: 'Tenants. All data except user accounts belongs to exactly one organization.',
     Members: 'Users who belong to the organization, and their roles.',

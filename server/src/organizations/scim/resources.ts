@@ -2,7 +2,7 @@ import type { Service } from '../../kernel/foundation/service.ts'
 import type { Trail } from '../../kernel/stores/audit/audit.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { missingFeature } from '../../plans/plans/plans.ts'
-import type { Departures } from '../departures/departures.ts'
+import type { AccessCleanup } from '../access-cleanup/access-cleanup.ts'
 import { lockMembers } from '../organizations/members.ts'
 import { type Filter, parseFilter } from './filters.ts'
 import { listSchema, type ResourceType } from './schemas.ts'
@@ -21,7 +21,7 @@ export interface Directory {
 }
 
 export interface ScimService extends Service {
-  departures: Departures
+  accessCleanup: AccessCleanup
 }
 
 export interface ResourceRequest {

@@ -83,7 +83,7 @@ describe('the Inspector’s command line', () => {
   test('lists every tool', async () => {
     const listed = await inspect('--method', 'tools/list')
     expect(listed.tools.map(({ name }: { name: string }) => name)).toEqual(names)
-  }, 60_000)
+  })
 
   test.each(names)(
     'calls %s',

@@ -107,7 +107,7 @@ describe('the conformance suite, with the hub as its client', () => {
       (error) => error,
     )
     await server.close()
-  }, 120_000)
+  })
 
   test.each(scenarios)('passes %s', (scenario) => {
     const refusal = refused.includes(scenario) ? expect.any(StepFailed) : undefined

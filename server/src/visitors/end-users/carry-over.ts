@@ -6,7 +6,7 @@ import { recordAudit } from '../../kernel/stores/audit/audit.ts'
 import { announceAll } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { type Departures, recordDepartures } from '../../organizations/departures/departures.ts'
+import { type AccessCleanup, requestAccessCleanup } from '../../organizations/access-cleanup/access-cleanup.ts'
 import { moveEndUserUsage } from '../../plans/usage/usage.ts'
 import { DiscoveryFailed, discover } from '../identity-provider/discovery.ts'
 import { readIdentityProvider } from '../identity-provider/identity-provider.ts'
@@ -80,7 +80,7 @@ async function findCurrentIssuer(service: Service, organizationId: string): Prom
  * who is who: two providers can give the same subject to different people.
  */
 export async function carryOverEndUsers(
-  service: Service & { departures: Departures },
+  service: Service & { accessCleanup: AccessCleanup },
   caller: MemberCaller,
   { from_issuer, by, users, is_preview }: Input<typeof contract.carryOverEndUsers>,
 ): Promise<Answer> {
@@ -114,7 +114,7 @@ export async function carryOverEndUsers(
     [...departed, ...(is_preview ? [] : plan.pairs.map(({ id }) => id))].map((id) => topics.endUser(id)),
   )
   // Any node finishes those that are left.
-  for (const id of departed.slice(0, 10)) await service.departures.finish(organizationId, id)
+  for (const id of departed.slice(0, 10)) await service.accessCleanup.finish(organizationId, id)
   const { pairs, conflicts, isComplete } = plan
   return {
     is_preview,
@@ -243,6 +243,6 @@ async function moveToArrived(sql: Sql, pairs: readonly Pair[]): Promise<string[]
   await sql`
     update end_users set issuer = '', external_id = 'merged:' || id, email = '', metadata = '{}', merged_into = pair.kept
     from unnest(${gone}::uuid[], ${kept}::uuid[]) as pair (gone, kept) where id = pair.gone`
-  await recordDepartures(sql, gone)
+  await requestAccessCleanup(sql, gone)
   return gone
 }

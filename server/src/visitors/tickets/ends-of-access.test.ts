@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { newId } from '../../kernel/lib/ids.ts'
 import { topics } from '../../kernel/stores/topics.ts'
-import { createHeldAccess } from './held-access.ts'
+import { createHeldAccess } from './ends-of-access.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 
 let app: TestService

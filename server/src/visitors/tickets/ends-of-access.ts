@@ -1,8 +1,8 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import { recheckMs, TopicIndex } from '../../kernel/stores/changes.ts'
 import { parseTopic, topics } from '../../kernel/stores/topics.ts'
+import { checkHolders } from './check-holders.ts'
 import { type FrameStanding, findFrameStandings } from './frames.ts'
-import { checkHolders } from './judgement.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 import { checkStanding, type Standing } from './standing.ts'
 

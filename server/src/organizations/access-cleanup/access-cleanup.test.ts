@@ -5,7 +5,7 @@ import { expect, inject, test, vi } from 'vitest'
 import { startEngineProxy } from '../../../test/engine-proxy.ts'
 import { type TestService, useTestService } from '../../../test/harness.ts'
 import { holdIdentity } from '../../visitors/end-users/held-identities.ts'
-import { departure, selectDepartures } from './departures.ts'
+import { accessCleanup, selectAccessCleanups } from './access-cleanup.ts'
 
 /** A service whose key-value store can be made unavailable, and an end user with a held ID token. */
 async function useBreakableKv() {
@@ -41,14 +41,14 @@ async function useBreakableKv() {
     breakKv: redis ? cut : lockFile,
     isHeld: async () => (await kv.get(`identity:${organizationId}:${id}`)) !== undefined,
     organizationId,
-    unfinished: () => database.asOrg(organizationId, selectDepartures),
+    unfinished: () => database.asOrg(organizationId, selectAccessCleanups),
   }
 }
 
 /** Doesn't wait for the pause after a failure. */
 const retryNow = (app: TestService) =>
   app.service.database.asWorker(
-    (sql) => sql`update jobs set due_at = now() where kind = ${departure} and lease is null`,
+    (sql) => sql`update jobs set due_at = now() where kind = ${accessCleanup} and lease is null`,
   )
 
 test('an erasure succeeds while the key-value store is unavailable, and any node finishes it later', async () => {
@@ -95,7 +95,7 @@ test('removing a member works while the key-value store is unavailable, and ends
   expect(await read()).toBe(200)
   const members = (await app.request('GET', '/organizations/current/members', { token: admin })).body
   const { id } = members.find((entry: { user: { email: string } }) => entry.user.email === 'member@demo.test')
-  const unfinished = () => app.service.database.asOrg(organizationId, selectDepartures)
+  const unfinished = () => app.service.database.asOrg(organizationId, selectAccessCleanups)
 
   const repair = breakKv()
   const removal = await app.request('DELETE', `/organizations/current/members/${id}`, { token: admin })
