@@ -333,7 +333,6 @@ test.skipIf(!redisUrl)(
     await vi.waitFor(isFinished, { timeout: 60_000 })
     expect(await app.service.kv.get(`identity:${organizationId}:x`)).toBeUndefined()
   },
-  180_000,
 )
 
 test.skipIf(!redisUrl)('access ends on another node within seconds', async () => {

@@ -217,9 +217,9 @@ test('a trailing slash in the URL makes no difference', async () => {
   })
 })
 
-test('a thousand concurrent requests with the same ID each get their own response', async () => {
+test('three hundred concurrent requests with the same ID each get their own response', async () => {
   const other = await app.tokenFor('admin@other.test', 'other')
-  const pairs = Array.from({ length: 1000 }, async (_, index) => {
+  const pairs = Array.from({ length: 150 }, async (_, index) => {
     const version = eras[index % 2] as Version
     const message = echo(`message ${index}`, version, 7)
     const whoAmI = makeMessage(version, 'tools/call', { name: 'verify_api_access' }, 7)

@@ -109,15 +109,17 @@ describe('the list', () => {
     const found = mostCounted + 150
     const others = 20_100
     // The end users that come first don't match, and fill more than one request.
-    await app.service.database.asOrg(
-      demo,
-      (sql) => sql`
-        insert into end_users (organization_id, id, external_id, email, created_at)
-        select current_organization(), gen_random_uuid(), case when n > ${others} then 'many-' else 'other-' end || n,
-               case when n > ${others} and n % 2 = 0 then 'many-' || n || '@example.com' else '' end,
-               timestamptz '2020-01-01' + n * interval '1 second'
-        from generate_series(1, ${others + found}) n`,
-    )
+    const atOnce = 5_000
+    for (let first = 1; first <= others + found; first += atOnce)
+      await app.service.database.asOrg(
+        demo,
+        (sql) => sql`
+          insert into end_users (organization_id, id, external_id, email, created_at)
+          select current_organization(), gen_random_uuid(), case when n > ${others} then 'many-' else 'other-' end || n,
+                 case when n > ${others} and n % 2 = 0 then 'many-' || n || '@example.com' else '' end,
+                 timestamptz '2020-01-01' + n * interval '1 second'
+          from generate_series(${first}::int, ${Math.min(first + atOnce - 1, others + found)}) n`,
+      )
     const names: string[] = []
     const lengths: number[] = []
     for (let cursor: string | null = ''; cursor !== null; ) {
