@@ -33,11 +33,21 @@ create table jobs (
   -- Attempts since the last one that succeeded, including the running one.
   attempts integer not null default 0,
   last_error text,
+  -- Whether due_at was in the past when it was last written, or when a node last looked. Lets an index have only what is
+  -- due, so that a claim doesn't pass the jobs of the future.
+  is_due boolean not null default false,
   primary key (organization_id, kind, key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
-create index jobs_due on jobs (organization_id, due_at);
-create index jobs_soonest on jobs (due_at);
+create index jobs_due on jobs (organization_id, due_at) where is_due;
+create index jobs_coming on jobs (due_at) where not is_due;
 create index jobs_failing on jobs (kind) where attempts >= 3;
+create function note_due_job() returns trigger language plpgsql as $$
+begin
+  new.is_due := new.due_at <= now();
+  return new;
+end
+$$;
+create trigger note_due_job before insert or update of due_at on jobs for each row execute function note_due_job();
 -- Any node finds what is due, and works inside the organization.
 create policy worker on jobs using ((select current_setting('inlay.task', true)) = 'jobs');
 -- A tenant's transaction may leave work that belongs to no organization, but never sees it.

@@ -102,6 +102,8 @@ const placesOfOrganization = places / 2
 const firstRetrySeconds = 5
 const lastRetrySeconds = 15 * 60
 const longestErrorLength = 500
+/** At once, so that the statement stays short if very many become due at the same time. */
+const mostMarked = 10_000
 
 interface Claim {
   organization_id: string
@@ -189,32 +191,33 @@ export function createJobs(
     )
     const lease = randomUUID()
     const claimedAt = performance.now()
-    // Walks from organization to organization in the index, however many jobs each of them has. `between` instead of `=`
-    // keeps the planner from reading the jobs of all organizations in the order in which they're due.
-    const [claim] = await database.asWorker(
-      (sql) => sql<Claim>`
-        with recursive walk as (
-          (select organization_id, due_at from jobs
-           where organization_id > ${organizationId} order by organization_id, due_at limit 1)
-          union all
-          select next.* from walk o cross join lateral (
-            select organization_id, due_at from jobs
-            where organization_id > o.organization_id order by organization_id, due_at limit 1) next
-        ), due as (
-          select job.* from walk o cross join lateral (
-            select organization_id, kind, key from jobs
-            where organization_id between o.organization_id and o.organization_id and due_at <= now()
-              and kind = any(${names}) and organization_id || ' ' || kind <> all(${fullKinds})
-            order by organization_id, due_at limit 1 for update skip locked) job
-          where o.due_at <= now() and o.organization_id <> all(${full}::uuid[])
-            and exists (select from jobs where due_at <= now())
-          limit 1
-        )
-        update jobs set lease = ${lease}, due_at = now() + ${leaseMs} * interval '1 millisecond',
-          again_at = case when again_at > now() then again_at end, attempts = attempts + 1
-        from due
-        where jobs.organization_id = due.organization_id and jobs.kind = due.kind and jobs.key = due.key
-        returning jobs.organization_id, jobs.kind, jobs.key, jobs.attempts`,
+    const [, [claim]] = await database.asWorker((sql) =>
+      Promise.all([
+        markDue(sql),
+        // Walks from organization to organization in the index of what is due, however many jobs each of them has.
+        sql<Claim>`
+          with recursive walk as (
+            (select organization_id from jobs
+             where is_due and organization_id > ${organizationId} order by organization_id limit 1)
+            union all
+            select next.* from walk o cross join lateral (
+              select organization_id from jobs
+              where is_due and organization_id > o.organization_id order by organization_id limit 1) next
+          ), due as (
+            select job.* from walk o cross join lateral (
+              select organization_id, kind, key from jobs
+              where is_due and organization_id = o.organization_id and due_at <= now()
+                and kind = any(${names}) and organization_id || ' ' || kind <> all(${fullKinds})
+              order by due_at limit 1 for update skip locked) job
+            where o.organization_id <> all(${full}::uuid[])
+            limit 1
+          )
+          update jobs set lease = ${lease}, due_at = now() + ${leaseMs} * interval '1 millisecond',
+            again_at = case when again_at > now() then again_at end, attempts = attempts + 1
+          from due
+          where jobs.organization_id = due.organization_id and jobs.kind = due.kind and jobs.key = due.key
+          returning jobs.organization_id, jobs.kind, jobs.key, jobs.attempts`,
+      ]),
     )
     lastServed = claim?.organization_id ?? beforeAll
     return claim && start({ ...claim, lease, hasCaller: false }, claimedAt)
@@ -403,6 +406,12 @@ const labels = ({ organization_id, kind, key }: Claim) => ({
   kind,
   ...(key && { key }),
 })
+
+/** Moves the jobs whose time has come to the index of those that are due. A writer's lock must not stop the others. */
+const markDue = (sql: Sql) => sql`
+  update jobs set is_due = true
+  where ctid = any(array(
+    select ctid from jobs where not is_due and due_at <= now() order by due_at limit ${mostMarked} for update skip locked))`
 
 async function requireLease(sql: Sql, one: Running): Promise<void> {
   const [held] = await sql`

@@ -17,13 +17,16 @@ interface KindProgress {
 export const readProgress = (database: Database): Promise<KindProgress[]> =>
   database.asWorker(
     (sql) => sql<KindProgress>`
-      with late as (
-        select kind, count(*) as due, extract(epoch from max(now() - due_at)) as oldest
-        from jobs where due_at <= now() group by kind
+      with due as (
+        select kind, due_at from jobs where is_due and due_at <= now()
+        union all
+        select kind, due_at from jobs where not is_due and due_at <= now()
+      ), late as (
+        select kind, count(*) as due, extract(epoch from max(now() - due_at)) as oldest from due group by kind
       ), bad as (
         select kind, count(*) as failing, count(*) filter (where due_at = 'infinity') as given_up,
                max(last_error) as last_error
-        from jobs where attempts >= 3 or due_at = 'infinity' group by kind
+        from jobs where attempts >= 3 or not is_due and due_at = 'infinity' group by kind
       )
       select kind, coalesce(due, 0) as due, coalesce(oldest, 0)::float as oldest_seconds, coalesce(failing, 0) as failing,
              coalesce(given_up, 0) as given_up, last_error
