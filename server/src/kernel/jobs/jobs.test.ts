@@ -242,6 +242,34 @@ test('the job of a node that vanished is taken by another when the lease ends', 
   expect(failures).toEqual([1])
 })
 
+test('a job whose nodes die again and again pauses like one that fails', async () => {
+  const kind = newKind()
+  await request(kind)
+  // Two nodes claimed it, one after the other, and never renewed the lease.
+  await app.service.database.asWorker(
+    (sql) => sql`update jobs set lease = gen_random_uuid(), attempts = 2, due_at = now() where kind = ${kind}`,
+  )
+  const failures: number[] = []
+  startNode({
+    name: kind,
+    run: async (job) => {
+      failures.push(job.failures)
+      return 'done'
+    },
+  })
+  await vi.waitFor(async () =>
+    expect(await rowsOf(kind)).toMatchObject([
+      { lease: null, attempts: 2, last_error: 'The node that ran the job died' },
+    ]),
+  )
+  const [{ due_at: due = '' } = {}] = await rowsOf(kind)
+  expect(Date.parse(due) - Date.now()).toBeGreaterThan(5_000)
+  expect(failures).toEqual([])
+  await app.service.database.asWorker((sql) => sql`update jobs set due_at = now() where kind = ${kind}`)
+  await isEmpty(kind)
+  expect(failures).toEqual([2])
+})
+
 test('a lease is renewed while the job runs, also while a transaction holds the row of another job', async () => {
   const kind = newKind()
   const gate = useGate()

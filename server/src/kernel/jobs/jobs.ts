@@ -110,6 +110,8 @@ interface Claim {
   kind: string
   key: string
   attempts: number
+  /** The node that ran it before neither ended nor released it. */
+  is_abandoned: boolean
 }
 
 interface Running extends Claim {
@@ -205,7 +207,7 @@ export function createJobs(
               where is_due and organization_id > o.organization_id order by organization_id limit 1) next
           ), due as (
             select job.* from walk o cross join lateral (
-              select organization_id, kind, key from jobs
+              select organization_id, kind, key, lease is not null as is_abandoned from jobs
               where is_due and organization_id = o.organization_id and due_at <= now()
                 and kind = any(${names}) and organization_id || ' ' || kind <> all(${fullKinds})
               order by due_at limit 1 for update skip locked) job
@@ -216,7 +218,7 @@ export function createJobs(
             again_at = case when again_at > now() then again_at end, attempts = attempts + 1
           from due
           where jobs.organization_id = due.organization_id and jobs.kind = due.kind and jobs.key = due.key
-          returning jobs.organization_id, jobs.kind, jobs.key, jobs.attempts`,
+          returning jobs.organization_id, jobs.kind, jobs.key, jobs.attempts, due.is_abandoned`,
       ]),
     )
     lastServed = claim?.organization_id ?? beforeAll
@@ -232,7 +234,7 @@ export function createJobs(
         update jobs set lease = ${lease}, due_at = now() + ${leaseMs} * interval '1 millisecond',
           again_at = case when again_at > now() then again_at end, attempts = attempts + 1
         where organization_id = ${organizationId} and kind = ${kind} and key = ${key} and due_at <= now()
-        returning organization_id, kind, key, attempts`,
+        returning organization_id, kind, key, attempts, false as is_abandoned`,
     )
     return claim && start({ ...claim, lease, hasCaller: true }, claimedAt)
   }
@@ -255,6 +257,12 @@ export function createJobs(
   async function perform(one: Running): Promise<void> {
     const kind = kinds.get(one.kind) as JobKind
     try {
+      // It may be the job that kills its nodes. Once can be chance, and the rest of the lease was a pause already.
+      const earlier = one.attempts - 1
+      if (one.is_abandoned && earlier > 1) {
+        await retryLater(kind, { ...one, attempts: earlier }, new Error('The node that ran the job died'))
+        return
+      }
       const outcome = await kind.run(describe(one))
       away.delete(kind.name)
       if (typeof outcome === 'object' && 'isSettled' in outcome) return
@@ -278,6 +286,10 @@ export function createJobs(
     const { isAway = false, retryAfterSeconds = 0 } = kind.judge?.(error) ?? {}
     if (isAway) away.set(kind.name, performance.now() + pauseMs)
     else away.delete(kind.name)
+    return retryLater(kind, one, error, retryAfterSeconds)
+  }
+
+  function retryLater(kind: JobKind, one: Running, error: unknown, retryAfterSeconds = 0): Promise<unknown> {
     const backoff = Math.min(firstRetrySeconds * 2 ** Math.min(one.attempts - 1, 20), lastRetrySeconds)
     const seconds = Math.max(retryAfterSeconds, Math.min(backoff, kind.retryWithinSeconds ?? lastRetrySeconds))
     log.warn({ err: error, ...labels(one), seconds }, 'A background job failed; retrying')
@@ -448,7 +460,7 @@ async function end(sql: Sql, one: Running, outcome: JobOutcome): Promise<void> {
  * later than that is kept.
  */
 const postpone = (sql: Sql, one: Running, seconds: number, error: unknown) => sql`
-  update jobs set lease = null, due_at = now() + make_interval(secs => ${seconds}),
+  update jobs set lease = null, attempts = ${one.attempts}, due_at = now() + make_interval(secs => ${seconds}),
     again_at = case when again_at > now() + make_interval(secs => ${seconds}) then again_at end,
     last_error = ${String((error as Error)?.message ?? error).slice(0, longestErrorLength)}
   where organization_id = ${one.organization_id} and kind = ${one.kind} and key = ${one.key} and lease = ${one.lease}`
