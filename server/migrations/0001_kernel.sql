@@ -58,6 +58,11 @@ create policy without_organization on jobs for insert
 -- server/src/kernel/jobs/requests.ts. Names are complete, because triggers also run without a search path.
 create function request_jobs(organization uuid, requested text, keys text[], due timestamptz) returns void language plpgsql as $$
 begin
+  -- An organization that is gone gets no jobs. The lock makes its erasure wait, and then delete those of this transaction.
+  perform from public.organizations where id = organization for key share;
+  if not found then
+    return;
+  end if;
   -- `do update` locks an existing row even if it changes nothing, so no node claims it before this transaction commits.
   -- With `do nothing`, a node could take the job meanwhile and not see what the transaction wrote.
   insert into public.jobs as job (organization_id, kind, key, due_at)

@@ -15,7 +15,7 @@ import { startShop, useShop } from '../../../test/shop.ts'
 import { startSmtp } from '../../../test/smtp.ts'
 import { listTenantTables, passingTables } from '../../../test/tenant-tables.ts'
 import { findUserByEmail } from '../../accounts/users/local-accounts.ts'
-import { requestOwnJob } from '../../kernel/jobs/requests.ts'
+import { requestJob, requestOwnJob } from '../../kernel/jobs/requests.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
 import { recheckMs } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
@@ -87,6 +87,35 @@ describe('deleting an organization', () => {
     expect(await kv.count(`billing-requests:${demo}`, 60)).toBe(1)
     expect(await left(other)).toEqual([1, 1])
     expect(await kv.count(`billing-requests:${other}`, 60)).toBe(2)
+  })
+
+  test('leaves no job, also if one is requested meanwhile or later', async () => {
+    const app = await useTestService()
+    const organizationId = await app.organization('demo')
+    const { database } = app.service
+    const request = (key: string) => (sql: Sql) => requestJob(sql, 'test', { key })
+    const isRequested = Promise.withResolvers<number>()
+    const isWaiting = Promise.withResolvers<void>()
+    onTestFinished(() => isWaiting.resolve())
+    const meanwhile = database.asOrg(organizationId, async (sql) => {
+      await request('meanwhile')(sql)
+      const [own] = await sql<{ pid: number }>`select pg_backend_pid() as pid`
+      isRequested.resolve(own?.pid ?? 0)
+      await isWaiting.promise
+    })
+    const pid = await isRequested.promise
+    const removed = remove(app)
+    await vi.waitFor(async () => {
+      const waiting = await database.asService(
+        (sql) => sql`select from pg_stat_activity where ${pid} = any(pg_blocking_pids(pid))`,
+      )
+      expect(waiting).not.toEqual([])
+    })
+    isWaiting.resolve()
+    await meanwhile
+    expect((await removed).body).toMatchObject({ finished_at: expect.any(String) })
+    await database.asOrg(organizationId, request('later'))
+    expect(await database.asWorker((sql) => sql`select from jobs where organization_id = ${organizationId}`)).toEqual([])
   })
 
   test('drops mail about its invitations that wasn’t sent yet', async () => {

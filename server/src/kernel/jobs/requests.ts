@@ -16,7 +16,8 @@ export const requestJob = (sql: Sql, kind: string, { key = '', due = now }: { ke
  * Requests jobs of the transaction's organization, one for each key. They run if the transaction commits, and see what
  * it wrote. A job that is waiting already becomes due no later than requested, and one that is running runs once more.
  * If it failed, only a request for now hastens its retry.
- * Request them at the end of a transaction: a job's row stays locked until the commit.
+ * An organization that is gone gets none. Request them at the end of a transaction: a job's row stays locked until the
+ * commit.
  */
 export async function requestJobs(sql: Sql, kind: string, keys: readonly string[], due: Due = now): Promise<void> {
   if (keys.length === 0) return
