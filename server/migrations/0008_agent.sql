@@ -67,7 +67,6 @@ create table threads (
   foreign key (organization_id, end_user_id) references end_users (organization_id, id),
   foreign key (organization_id, site_id) references sites (organization_id, id)
 );
-create index threads_end_user on threads (organization_id, end_user_id) where end_user_id is not null;
 -- Every message of a visitor counts the runs in the visitor's threads.
 create index threads_of_visitor on threads (organization_id, visitor_fingerprint) where visitor_fingerprint is not null;
 -- Deleting a site moves its threads to no site.
@@ -76,6 +75,9 @@ create index threads_of_site on threads (organization_id, site_id) where site_id
 -- security keeps a condition on coalesce() from using an index, because PostgreSQL doesn't know it as safe; case is.
 create index threads_of_status
   on threads (organization_id, status, (case when last_message_at is null then created_at else last_message_at end), id);
+create index threads_of_end_user
+  on threads (organization_id, end_user_id, status, (case when last_message_at is null then created_at else last_message_at end), id)
+  where end_user_id is not null;
 
 -- A run is the agent's work from one message until it rests, and is the agent's message at the same time. All of it is
 -- rows, so that any node can continue a run after the one that worked on it is gone.

@@ -8,7 +8,8 @@ import type { Sql } from '../../kernel/stores/database.ts'
 import { readTotals } from '../../kernel/stores/list-totals.ts'
 import { areContentsVisible } from '../settings/settings.ts'
 import type * as contract from './contract.ts'
-import { inTurn, searchThreads, type ThreadPosition, top } from './search.ts'
+import { anywhereOf, selectLatest, type ThreadOwner, type ThreadPosition, top } from './latest.ts'
+import { idsOf, inTurn, searchThreads } from './search.ts'
 
 type Thread = Output<typeof contract.getThread>
 type ThreadList = Output<typeof contract.listThreads>
@@ -22,7 +23,7 @@ export async function listThreads(
   { search, ...page }: Input<typeof contract.listThreads>,
 ): Promise<Paged<ThreadList>> {
   const { id } = caller.organization
-  if (search === undefined) return database.asOrg(id, (sql) => selectLatest(sql, page))
+  if (search === undefined) return database.asOrg(id, (sql) => listLatest(sql, page))
   const searching = async (sql: Sql): Promise<Paged<ThreadList>> => {
     const withContents = await areContentsVisible(sql)
     const { found, end } = await searchThreads(sql, search, {
@@ -48,7 +49,7 @@ export async function listEndUserThreads(
   return database.asOrg(organization.id, async (sql) => {
     const [endUser] = await sql`select from end_users where id = ${id}`
     if (!endUser) throw notFound('end_user', id)
-    return selectLatestOf(sql, id, page)
+    return listLatestOf(sql, id, page)
   })
 }
 
@@ -161,45 +162,29 @@ function positionOf({ cursor }: Page): ThreadPosition {
   return { active_at, id }
 }
 
-async function selectLatest(sql: Sql, page: Page): Promise<Paged<ThreadList>> {
-  const { limit, offset } = page
-  const last = positionOf(page)
+async function listLatest(sql: Sql, page: Page): Promise<Paged<ThreadList>> {
   const statuses = statusesOf(page)
   const { items: total } = await readTotals(
     sql,
     statuses.map((status) => `threads/${status}` as const),
   )
-  const found = await readWithin(offset, total, async () => {
-    const latest = await sql<{ id: string }>`
-      select id from unnest(${statuses}::text[]) wanted (status) cross join lateral (
-        select id, case when last_message_at is null then created_at else last_message_at end as active_at from threads
-        where status = wanted.status and (case when last_message_at is null then created_at else last_message_at end, id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
-        order by active_at desc, id desc limit ${offset + limit + 1}
-      ) latest order by active_at desc, id desc limit ${limit + 1} offset ${offset}`
-    return selectThreads(sql, idsOf(latest))
-  })
-  return toList(found, limit, total)
+  return readPage(sql, page, total)
 }
 
-async function selectLatestOf(sql: Sql, endUserId: string, page: Page): Promise<Paged<ThreadList>> {
-  const { limit, offset } = page
-  const last = positionOf(page)
-  const statuses = statusesOf(page)
+async function listLatestOf(sql: Sql, endUserId: string, page: Page): Promise<Paged<ThreadList>> {
   const [counted] = await sql<{ total: number }>`
-    select count(*) as total from threads where end_user_id = ${endUserId} and status = any(${statuses})`
-  const total = counted?.total ?? 0
+    select count(*) as total from threads where end_user_id = ${endUserId} and status = any(${statusesOf(page)})`
+  return readPage(sql, page, counted?.total ?? 0, anywhereOf(endUserId))
+}
+
+async function readPage(sql: Sql, page: Page, total: number, owner?: ThreadOwner): Promise<Paged<ThreadList>> {
+  const { limit, offset } = page
   const found = await readWithin(offset, total, async () => {
-    const latest = await sql<{ id: string }>`
-      select id from threads
-      where end_user_id = ${endUserId} and status = any(${statuses})
-        and (case when last_message_at is null then created_at else last_message_at end, id) < (${last.active_at}::timestamptz, ${last.id}::uuid)
-      order by case when last_message_at is null then created_at else last_message_at end desc, id desc limit ${limit + 1} offset ${offset}`
-    return selectThreads(sql, idsOf(latest))
+    const wanted = { statuses: statusesOf(page), owner, after: positionOf(page), limit: limit + 1, offset }
+    return selectThreads(sql, idsOf(await selectLatest(sql, wanted)))
   })
   return toList(found, limit, total)
 }
-
-const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
 
 function toList(found: readonly Thread[], limit: number, total: number, end?: ThreadPosition): Paged<ThreadList> {
   const { rows: threads, next_cursor } = takePage(

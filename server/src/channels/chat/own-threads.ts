@@ -2,8 +2,9 @@ import { type ClientMessage, maxThreadTitleLength, type ServerMessage } from '@i
 import type { RunStatus } from '../../agent/runs/run.ts'
 import type { Runs, Speaker } from '../../agent/runs/runs.ts'
 import { lockThread } from '../../agent/runs/speakers.ts'
+import { selectLatest, type ThreadOwner } from '../../agent/threads/latest.ts'
 import { eraseContents } from '../../agent/threads/retention.ts'
-import { inTurnOfUsers, searchThreads, type ThreadOwner } from '../../agent/threads/search.ts'
+import { idsOf, inTurnOfUsers, searchThreads } from '../../agent/threads/search.ts'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { failure, invalid } from '../../kernel/lib/errors.ts'
 import { cleanName } from '../../kernel/lib/names.ts'
@@ -27,22 +28,24 @@ export async function listThreads(
   speaker: Speaker,
   { offset, query = '', archived }: Asked<'chat/threads'>,
 ): Promise<ThreadList> {
+  const { holder } = speaker
   const owner = ownerOf(speaker)
-  const wanted = { status: archived ? 'archived' : 'regular', ids: null, offset }
+  const status = archived ? 'archived' : 'regular'
   if (query.includes('\0')) throw invalid('query', 'Must not contain NUL')
-  if (query.trim() === '') return database.asHolder(speaker.holder, (sql) => selectPage(sql, owner, wanted))
-  const searching = (sql: Sql) =>
-    searchThreads(sql, query.trim(), { statuses: [wanted.status], withContents: true, owner })
-  const { found } = await inTurnOfUsers(laneOf(speaker), () => database.asHolder(speaker.holder, searching))
-  const ids = found.map(({ id }) => id)
-  return database.asHolder(speaker.holder, (sql) => selectPage(sql, owner, { ...wanted, ids }))
+  if (query.trim() === '') {
+    return database.asHolder(holder, async (sql) => {
+      const wanted = { statuses: [status], owner, limit: threadsPerPage + 1, offset }
+      return selectPage(sql, status, idsOf(await selectLatest(sql, wanted)))
+    })
+  }
+  const searching = async (sql: Sql) => {
+    const { found } = await searchThreads(sql, query.trim(), { statuses: [status], withContents: true, owner })
+    return selectPage(sql, status, idsOf(found.slice(offset, offset + threadsPerPage + 1)))
+  }
+  return inTurnOfUsers(laneOf(speaker), () => database.asHolder(holder, searching))
 }
 
-async function selectPage(
-  sql: Sql,
-  { endUserId, visitor, origin, frameKey, isAnyOrigin }: ThreadOwner,
-  { status, ids, offset }: { status: string; ids: string[] | null; offset: number },
-): Promise<ThreadList> {
+async function selectPage(sql: Sql, status: string, ids: readonly string[]): Promise<ThreadList> {
   const threads = await sql<{
     id: string
     title: string | null
@@ -54,14 +57,9 @@ async function selectPage(
            (select status from runs
             where organization_id = threads.organization_id and thread_id = threads.id and replaced_at is null
             order by position desc limit 1) as status
-    from threads
-    where threads.status = ${status} and (${ids}::uuid[] is null or id = any(${ids}))
-      and (${isAnyOrigin} or origin is not distinct from ${origin}
-           and (frame_key is not distinct from ${frameKey} or (select has_one_site())))
-      and case when ${endUserId}::uuid is not null then end_user_id = ${endUserId}
-          else end_user_id is null and visitor_fingerprint = ${visitor} and visitor_expires_at > now() end
-    order by coalesce(last_message_at, created_at) desc, id desc limit ${threadsPerPage + 1} offset ${offset}`
-  return { threads: threads.slice(0, threadsPerPage), has_more: threads.length > threadsPerPage }
+    from threads where id = any(${ids.slice(0, threadsPerPage)}) and threads.status = ${status}
+    order by coalesce(last_message_at, created_at) desc, id desc`
+  return { threads, has_more: ids.length > threadsPerPage }
 }
 
 const ownerOf = ({ holder, visitor, is_own_frame }: Speaker): ThreadOwner => ({
