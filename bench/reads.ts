@@ -121,6 +121,12 @@ const statements: [what: string, text: string][] = [
     `insert into list_totals (organization_id, list, items)
      select $1, 'end_users', count(*) from end_users where organization_id = $1 and merged_into is null`,
   ],
+  [
+    'totals of issuers',
+    `insert into list_totals (organization_id, list, items)
+     select $1, 'end_users/' || issuer, count(*) from end_users
+     where organization_id = $1 and merged_into is null and preview_user_id is null group by issuer`,
+  ],
 ]
 
 async function connect(): Promise<pg.Client> {

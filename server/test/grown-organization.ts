@@ -134,6 +134,9 @@ const statements = [
    from threads where organization_id = $1 group by status`,
   `insert into list_totals (organization_id, list, items)
    select $1, 'end_users', count(*) from end_users where organization_id = $1 and merged_into is null`,
+  `insert into list_totals (organization_id, list, items)
+   select $1, 'end_users/' || issuer, count(*) from end_users
+   where organization_id = $1 and merged_into is null and preview_user_id is null group by issuer`,
 ]
 
 /**

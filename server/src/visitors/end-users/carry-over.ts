@@ -44,8 +44,8 @@ export async function listIssuers(
   const issuers = await service.database.asOrg(
     organization.id,
     (sql) => sql<{ issuer: string | null; end_users: number }>`
-      select nullif(issuer, '') as issuer, count(*) as end_users from end_users
-      where preview_user_id is null and merged_into is null group by issuer order by count(*) desc, issuer`,
+      select nullif(substr(list, length('end_users/') + 1), '') as issuer, sum(items) as end_users from list_totals
+      where starts_with(list, 'end_users/') group by list having sum(items) > 0 order by sum(items) desc, list`,
   )
   return { current_issuer: current, issuers }
 }
