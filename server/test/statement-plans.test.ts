@@ -30,7 +30,7 @@ const exceptions: [part: string, reason: string][] = [
   ['delete from members where deactivated_at is not null and coalesce', 'reads members, who are few'],
   ['(select count(*) from members where', 'counts members and invitations, which are few'],
   ['as user_count, (select count(*) from directory_groups', 'counts the users of a directory, who are few'],
-  ['delete from confirmed_browsers where issuer is distinct', 'forgets all browsers when the provider changes'],
+  ['delete from confirmed_browsers where id = any', 'forgets all browsers when the provider changes, in batches'],
   ['sum((prompt_tokens + completion_tokens)::float8) as tokens', 'ranks end users until their ranking is kept'],
   ['with sums as materialized', 'keeps the ranking of end users, in batches'],
   ['update tool_call_contents set expires_at', 'shortens how long all contents are kept, in batches'],

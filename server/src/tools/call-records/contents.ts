@@ -180,6 +180,7 @@ export async function getToolCallSettings(
 
 export const contentsExpiry = 'contents_expiry'
 const shortenedAtOnce = 5_000
+const beforeAllIds = '00000000-0000-0000-0000-000000000000'
 
 export async function updateToolCallSettings(
   { changes, database }: Service,
@@ -198,22 +199,27 @@ export async function updateToolCallSettings(
   })
   changes.announce(topics.toolCallSettings(organizationId))
   // A shorter period also applies to stored contents; a longer one doesn't. Batched, because there may be many rows.
-  for (let count = shortenedAtOnce; count === shortenedAtOnce; ) {
-    const shortened = await database.asOrg(
-      organizationId,
-      (sql) => sql`
-        update tool_call_contents set expires_at = at + ${contents_days} * interval '1 day'
-        where call_id in (
-          select call_id from tool_call_contents
-          where expires_at > at + ${contents_days} * interval '1 day' limit ${shortenedAtOnce})
-        returning call_id`,
-    )
-    count = shortened.length
+  for (let last: string | undefined = beforeAllIds; last !== undefined; ) {
+    const after: string = last
+    last = await database.asOrg(organizationId, (sql) => shortenSome(sql, after, contents_days))
   }
   await database.asOrg(organizationId, (sql) =>
     requestJob(sql, contentsExpiry, { due: { inSeconds: expireEverySeconds } }),
   )
   return { contents_days }
+}
+
+/** Walks through the contents by ID, so that no batch passes those of the batches before. Returns the last ID. */
+async function shortenSome(sql: Sql, after: string, days: number): Promise<string | undefined> {
+  const [walked] = await sql<{ last: string | null }>`
+    with walked as materialized (
+      select call_id from tool_call_contents where call_id > ${after} order by call_id limit ${shortenedAtOnce}
+    ), shortened as (
+      update tool_call_contents set expires_at = at + ${days} * interval '1 day'
+      where call_id = any(array(select call_id from walked)) and expires_at > at + ${days} * interval '1 day'
+    )
+    select (select call_id from walked order by call_id offset ${shortenedAtOnce - 1}) as last`
+  return walked?.last ?? undefined
 }
 
 const expiredAtOnce = 1_000

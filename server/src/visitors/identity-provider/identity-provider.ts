@@ -138,9 +138,23 @@ export async function setAllowedDomains(
   return { allowed_domains: updated.allowed_domains }
 }
 
-/** Users of another provider haven't confirmed their browsers. */
-const forgetOtherIssuers = (sql: Sql, issuer: string | undefined) =>
-  sql`delete from confirmed_browsers where issuer is distinct from ${issuer ?? null}`
+const browsersAtOnce = 5_000
+
+/** Users of another provider haven't confirmed their browsers. In batches, because statements time out. */
+async function forgetOtherIssuers(sql: Sql, issuer: string | undefined): Promise<void> {
+  for (let last: string | null = '00000000-0000-0000-0000-000000000000'; last !== null; ) {
+    const after: string = last
+    const [walked] = await sql<{ last: string | null }>`
+      with walked as materialized (
+        select id from confirmed_browsers where id > ${after} order by id limit ${browsersAtOnce}
+      ), forgotten as (
+        delete from confirmed_browsers where id = any(array(select id from walked))
+          and issuer is distinct from ${issuer ?? null}
+      )
+      select (select id from walked order by id offset ${browsersAtOnce - 1}) as last`
+    last = walked?.last ?? null
+  }
+}
 
 /** Returns empty settings if the organization has configured nothing. */
 export async function readIdentityProvider(sql: Sql): Promise<IdentityProviderConfig> {
