@@ -11,7 +11,7 @@ import { canonicalEmail } from '../src/kernel/net/email-addresses.ts'
 import { recordAudit } from '../src/kernel/stores/audit/audit.ts'
 import { auditKeys } from '../src/kernel/stores/audit/chain.ts'
 import { type Database, openDatabase } from '../src/kernel/stores/database.ts'
-import { migrate, serviceConnection } from '../src/kernel/stores/postgres/migrations.ts'
+import { maintenanceConnection, migrate, serviceConnection } from '../src/kernel/stores/postgres/migrations.ts'
 import { verifyAuditChain } from '../src/organizations/audit-events/verify.ts'
 import { findTrustedIssuer, type IdpType } from '../src/visitors/identity-provider/issuers.ts'
 import { testSecret } from '../test/engines/engines.ts'
@@ -297,17 +297,24 @@ describe('a database from before 0.1.0', () => {
     await convertAll()
   })
 
-  test('isn’t converted while a server uses it', async () => {
+  test('isn’t converted while a server uses it, with any secret and either role', async () => {
     const { owner, convertAll, client } = await makeFormer('0040')
-    const { user = '', password } = serviceConnection(owner, secrets)
-    await client.query(`create role ${user} login password ${pg.escapeLiteral(String(password))}`)
-    const server = new pg.Client(serviceConnection(owner, secrets))
-    await server.connect()
-    await expect(convert(owner, secrets)).rejects.toThrow(
-      'A server is using the database. Stop every server, and try again.',
-    )
-    await server.end()
-    await client.query(`drop role ${user}`)
+    const former = createSecrets([Buffer.alloc(32, 7).toString('base64')])
+    for (const connection of [
+      serviceConnection(owner, secrets),
+      serviceConnection(owner, former),
+      maintenanceConnection(owner, secrets),
+    ]) {
+      const { user = '', password } = connection
+      await client.query(`create role ${user} login password ${pg.escapeLiteral(String(password))}`)
+      const server = new pg.Client(connection)
+      await server.connect()
+      await expect(convert(owner, secrets), user).rejects.toThrow(
+        'A server is using the database. Stop every server, and try again.',
+      )
+      await server.end()
+      await client.query(`drop role ${user}`)
+    }
     await convertAll()
   })
 })

@@ -4,12 +4,12 @@ import { createLog } from '../src/kernel/lib/log.ts'
 import { createSecrets, type Secrets } from '../src/kernel/lib/secrets.ts'
 import {
   firstFormerMigration,
+  loginPrefixes,
   type Migration,
   MigrationFailed,
   migrate,
   readMigrations,
   schemaFolder,
-  serviceConnection,
   withMigrationLock,
 } from '../src/kernel/stores/postgres/migrations.ts'
 import { openPostgres } from '../src/kernel/stores/stores.ts'
@@ -35,7 +35,7 @@ export async function convertDatabase(config: Config): Promise<void> {
 export async function convert(owner: pg.ClientConfig, secrets: Secrets): Promise<{ applied: string[] }> {
   const applied = await withMigrationLock(owner, async (client) => {
     const missing = await listMissing(client)
-    await requireStoppedServers(client, owner, secrets)
+    await requireStoppedServers(client, owner)
     await client.query('begin')
     for (const migration of missing) await applyFormer(client, migration)
     await client.query('delete from migrations where name <> all($1)', [laterMigrations.map(({ name }) => name)])
@@ -100,10 +100,11 @@ async function listMissing(client: pg.Client): Promise<Migration[]> {
 }
 
 /** A server of a former version fails on the converted tables, and would wait for the conversion until then. */
-async function requireStoppedServers(client: pg.Client, owner: pg.ClientConfig, secrets: Secrets): Promise<void> {
+async function requireStoppedServers(client: pg.Client, owner: pg.ClientConfig): Promise<void> {
   const { rowCount } = await client.query(
-    'select from pg_stat_activity where datname = current_database() and usename = $1',
-    [serviceConnection(owner, secrets).user],
+    `select from pg_stat_activity join unnest($1::text[]) prefix on starts_with(usename, prefix)
+     where datname = current_database()`,
+    [loginPrefixes(owner)],
   )
   if (rowCount) throw new MigrationFailed('A server is using the database. Stop every server, and try again.')
 }

@@ -92,6 +92,10 @@ export const serviceConnection = (owner: pg.ClientConfig, secrets: Secrets): pg.
 export const maintenanceConnection = (owner: pg.ClientConfig, secrets: Secrets): pg.ClientConfig =>
   connectionAs('maintenance', owner, secrets)
 
+/** How the names of all logins begin, whatever the secret is. */
+export const loginPrefixes = (owner: pg.ClientConfig): string[] =>
+  roles.map((role) => `${groupName(databaseName(owner), role)}_`)
+
 /** Drops the logins of secrets that are no longer configured, as the last step of a rotation. */
 export async function dropFormerLogins(owner: pg.ClientConfig, secrets: Secrets): Promise<void> {
   const client = new pg.Client(owner)
