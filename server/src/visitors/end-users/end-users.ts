@@ -40,14 +40,17 @@ interface Found extends EndUserList {
 
 async function selectPage(sql: Sql, { limit, offset, after: [at, id] }: Page): Promise<Found> {
   const { items: total } = await readTotals(sql, ['end_users'])
+  // The inner statement only reads the index, whatever the offset is.
   const users = await readWithin(
     offset,
     total,
     () => sql<EndUser>`
       select id, organization_id, external_id, email, metadata, preview_user_id is not null as is_preview,
              last_activity_at, created_at, updated_at
-      from end_users where merged_into is null and (created_at, id) > (${at}::timestamptz, ${id}::uuid)
-      order by created_at, id limit ${limit} offset ${offset}`,
+      from end_users where id = any(array(
+        select id from end_users where merged_into is null and (created_at, id) > (${at}::timestamptz, ${id}::uuid)
+        order by created_at, id limit ${limit} offset ${offset}))
+      order by created_at, id`,
   )
   return { users, total }
 }
