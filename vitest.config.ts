@@ -52,31 +52,46 @@ const once = globSync([
   'server/src/agent/telemetry/telemetry.test.ts',
 ])
 
-/** Tests of what differs between the stores, and one walk over all operations and tools. */
-const ofStores = [
-  ...globSync([
-    'server/src/kernel/{jobs,stores}/**/*.test.ts',
-    'server/src/kernel/http/idempotency.test.ts',
-    'server/src/plans/{budgets,usage}/*.test.ts',
-    'server/src/tools/mcp/tools.test.ts',
-    'server/test/{access,fair-shares,tenant-walls}.test.ts',
-  ]),
-  // They ask which engines there are.
-  ...stored.filter((file) => /\binject\('engines'\)/.test(readFileSync(file, 'utf8'))),
-].filter((file) => stored.includes(file) && !once.includes(file))
+/** Tests of several nodes, and of a Redis that loses messages or is away. They need Redis. */
+const isOfNodes = (file: string) => /(^|[/-])(nodes|lost-messages|engines-away)\.test\.ts$/.test(file)
 
-/** Files that take long, by name. */
-const isLong = (file: string) => /(^|[/-])(accessibility|conformance|kills|pictures)\.test\.ts$|\/large-/.test(file)
+/** Tests of what differs between the stores, and one walk over all operations. `npm test` runs them on both sets. */
+const ofStores = globSync([
+  'server/src/kernel/{jobs,stores}/**/*.test.ts',
+  'server/src/kernel/http/idempotency.test.ts',
+  'server/src/plans/budgets/*.test.ts',
+  'server/src/plans/usage/{record,usage}.test.ts',
+  'server/src/visitors/tickets/signed-tickets.test.ts',
+  'server/src/channels/ag-ui/access.test.ts',
+  'server/src/organizations/departures/departures.test.ts',
+  'server/test/{access,tenant-walls}.test.ts',
+]).filter((file) => stored.includes(file))
 
-/**
- * `npm test` leaves out the long files. It runs every other test once, and what differs between the stores on both sets
- * of engines. `npm run test:all` runs the long files, and all of the server on the engines of several machines.
- */
+/** Files that `npm test` leaves out, by their names. */
+const restNames = /(^|[/-])(accessibility|conformance|kills|pictures|variations)\.test\.ts$|\/(hostile|large)-/
+
+/** More files that `npm test` leaves out, each with what it has instead. */
+const rest: Record<string, string> = {
+  'server/conversion/convert.test.ts': 'a test of the migrations: few databases from before 0.1.0 are left',
+  'server/src/tools/mcp/clients.test.ts': 'endpoint.test.ts and tools.test.ts, without these clients',
+  'server/src/tools/remote-tools/interoperability.test.ts': 'remote-tools.test.ts, without these servers',
+  'server/test/obeying-model.test.ts': 'injection.test.ts, with fewer attacks',
+  'server/test/browser/new-user.test.ts': 'set-up.test.ts: the way to a first key, without the guides',
+  'server/test/browser/production.test.ts': 'processes/production.test.ts, without a browser and TLS',
+  'server/test/browser/reference.test.ts': 'openapi.test.ts: the document that the pages show',
+  'server/test/processes/backup.test.ts': 'start.test.ts: a server that starts on an existing folder',
+  'server/test/processes/delegation.test.ts': 'the tests of remote tools, in one process',
+  'server/test/processes/documentation.test.ts': 'the tests of what the documentation describes',
+}
+
+/** `npm run test:all` runs what `npm test` leaves out. */
 const isRest = process.env.INLAY_TESTS === 'rest'
-const inTier = (files: string[]) => files.filter((file) => isLong(file) === isRest)
+const isLeftOut = (file: string) => restNames.test(file) || file in rest
+const inTier = (files: string[]) => files.filter((file) => isLeftOut(file) === isRest)
+const onOneMachine = inTier(stored.filter((file) => !isOfNodes(file)))
 const onSeveralMachines = isRest
-  ? stored.filter((file) => !once.includes(file) && (isLong(file) || !ofStores.includes(file)))
-  : inTier(ofStores)
+  ? stored.filter((file) => !once.includes(file) && (isLeftOut(file) || !(isOfNodes(file) || ofStores.includes(file))))
+  : inTier(stored.filter((file) => isOfNodes(file) || ofStores.includes(file)))
 
 export default defineConfig({
   test: {
@@ -94,7 +109,7 @@ export default defineConfig({
       { extends: true, test: { name: 'lib', include: inTier(lib) } },
       {
         extends: true,
-        test: { name: 'embedded', include: inTier(stored), globalSetup: 'server/test/engines/embedded.ts' },
+        test: { name: 'embedded', include: onOneMachine, globalSetup: 'server/test/engines/embedded.ts' },
       },
       {
         extends: true,

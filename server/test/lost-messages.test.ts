@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import * as oauth from 'openid-client'
-import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { recheckMs } from '../src/kernel/stores/changes.ts'
 import { parseTopic, topics } from '../src/kernel/stores/topics.ts'
 import { Browser } from './browser.ts'
@@ -11,8 +11,6 @@ import { offer, openPage, type Page, pageOrigin } from './page.ts'
 import { patience } from './processes.ts'
 import { connectDirectory } from './scim.ts'
 import { callerFor, member, type Person } from './shop.ts'
-
-const { redisUrl } = inject('engines')
 
 type Kind = ReturnType<typeof parseTopic>[0]
 
@@ -302,7 +300,7 @@ test('every kind of change that nodes tell each other is lost in a test', () => 
   expect([...new Set([...cases.map(([kind]) => kind), ...cachedOnly])].toSorted()).toEqual(known.toSorted())
 })
 
-describe.skipIf(!redisUrl)('a node that missed a message notices within 30 seconds:', { timeout: 120_000 }, () => {
+describe('a node that missed a message notices within 30 seconds:', { timeout: 120_000 }, () => {
   test.each(cases)('%s, for %s', async (_kind, _what, prepareFor) => {
     const pair = await startPair()
     const { two, proxy } = pair

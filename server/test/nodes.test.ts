@@ -17,8 +17,8 @@ import { callerFor, member, type Person } from './shop.ts'
 
 const { redisUrl } = inject('engines')
 
-/** Two server processes with one PostgreSQL and one Redis, as behind a load balancer. Needs the engines with Redis. */
-describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
+/** Two servers with one PostgreSQL and one Redis, as behind a load balancer. */
+describe('two nodes', { timeout: 120_000 }, () => {
   test('see the same pages, forward calls to each other, and close the pages of a revoked key', async () => {
     const { one, two, page, ticket, me, revoke } = await startNodes()
     const [here, there] = [await page(one), await page(two, { hello: { tab_id: 'tab-2' } })]
@@ -48,12 +48,12 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
   })
 
   test('end the access of a service account on both, when one deletes it', async () => {
-    const { one, two, admin } = await startNodes()
+    const { one, two, admin: token } = await startPair()
     const body = { name: 'CI', role: 'member' }
-    const { body: account } = await one.call('POST', '/api/service-accounts', { token: admin, body })
-    const use = async (node: ServerProcess) => (await node.call('GET', '/api/sites', { token: account.key })).status
+    const { body: account } = await one.request('POST', '/service-accounts', { token, body })
+    const use = async (node: HttpService) => (await node.request('GET', '/sites', { token: account.key })).status
     expect([await use(one), await use(two)]).toEqual([200, 200])
-    await one.call('DELETE', `/api/service-accounts/${account.id}`, { token: admin })
+    await one.request('DELETE', `/service-accounts/${account.id}`, { token })
     expect(await use(one)).toBe(401)
     // Sooner than the other node would check again by itself.
     await vi.waitFor(async () => expect(await use(two)).toBe(401), recheckMs / 2)
@@ -92,7 +92,7 @@ describe.skipIf(!redisUrl)('two nodes', { timeout: 120_000 }, () => {
   })
 })
 
-describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 120_000 }, () => {
+describe('a node that another one cannot reach', { timeout: 120_000 }, () => {
   const resumeOf = ({ ready }: Page) => ({ session: ready.session, secret: ready.resume_secret })
   const gone = expect.objectContaining({ envelope: expect.objectContaining({ code: 'SOURCE_GONE' }) })
 
@@ -219,7 +219,7 @@ describe.skipIf(!redisUrl)('a node that another one cannot reach', { timeout: 12
   })
 })
 
-describe.skipIf(!redisUrl)('a frame on one node', { timeout: 120_000 }, () => {
+describe('a frame on one node', { timeout: 120_000 }, () => {
   test.each([
     ['loses what its confirmation gave it, as soon as another node removes it', false],
     ['loses it within 30 s if the message is lost', true],
@@ -243,7 +243,7 @@ describe.skipIf(!redisUrl)('a frame on one node', { timeout: 120_000 }, () => {
   })
 })
 
-describe.skipIf(!redisUrl)('a question', { timeout: 120_000 }, () => {
+describe('a question', { timeout: 120_000 }, () => {
   async function ask(answer: (page: Page, call_id: string) => void) {
     const { one, two } = await startPair()
     const frame = await createFrameKey(one.url, () => one.clock.now)
@@ -300,7 +300,7 @@ describe.skipIf(!redisUrl)('a question', { timeout: 120_000 }, () => {
   })
 })
 
-describe.skipIf(!redisUrl)('notifications/cancelled on another node', { timeout: 120_000 }, () => {
+describe('notifications/cancelled on another node', { timeout: 120_000 }, () => {
   async function startCalls() {
     const pair = await startPair()
     const { one } = pair
@@ -376,7 +376,7 @@ describe.skipIf(!redisUrl)('notifications/cancelled on another node', { timeout:
   })
 })
 
-describe.skipIf(!redisUrl)('a session on another node', { timeout: 180_000 }, () => {
+describe('a session on another node', { timeout: 180_000 }, () => {
   test('is not taken over by the same account if its address is no longer verified', async () => {
     const { one, two } = await startPair()
     const page = await openPage(two.local, await one.ticket(member))

@@ -19,3 +19,13 @@ export const listTenantTables = (app: TestService): Promise<TenantTable[]> =>
 
 /** The server deletes rows from these tables, so a test can't rely on a row that it wrote. */
 export const passingTables = ['jobs']
+
+/** The number of rows of an organization, by table. */
+export async function countRows(app: TestService, organizationId: string): Promise<Record<string, number>> {
+  const tables = await listTenantTables(app)
+  const text = [tables.map(({ name }) => `select '${name}' as name, count(*) as rows from ${name}`).join(' union all ')]
+  const rows = await app.service.database.asOrg(organizationId, (sql) =>
+    sql<{ name: string; rows: number }>(Object.assign(text, { raw: text })),
+  )
+  return Object.fromEntries(rows.filter(({ rows }) => rows > 0).map(({ name, rows }) => [name, rows]))
+}

@@ -79,7 +79,7 @@ function hold() {
 
 const reported = { prompt_tokens: 100, completion_tokens: 10, is_estimated: false, finish_reason: 'stop' }
 
-describe.skipIf(!redisUrl)('a run on another node', { timeout: 120_000 }, () => {
+describe('a run on another node', { timeout: 120_000 }, () => {
   test('is shown as it goes on, with the same text, also to a client that joins late', async () => {
     const [first, second] = [hold(), hold()]
     const { one, two, pageOf, join } = await startNodes(() => ({
@@ -222,7 +222,7 @@ describe.skipIf(!redisUrl)('a run on another node', { timeout: 120_000 }, () => 
   })
 })
 
-describe.skipIf(!redisUrl)('lost messages about a run on another node', { timeout: 120_000 }, () => {
+describe('lost messages about a run on another node', { timeout: 120_000 }, () => {
   test('in its middle are made up for with the next one', async () => {
     const [first, second] = [hold(), hold()]
     const { one, two, pageOf, join, proxy } = await startNodes(() => ({

@@ -41,7 +41,7 @@ async function startNodes(script: Script) {
 
 const textOf = ({ messages }: HttpAgent) => messages.at(-1)?.content
 
-describe.skipIf(!redisUrl)('with several nodes', () => {
+describe('with several nodes', () => {
   test('a client attaches to a run that another node works on', async () => {
     const { promise: until, resolve: release } = Promise.withResolvers<void>()
     const { agent, two, model, moveTo } = await startNodes(() => ({ text: ['One', until, ' two'] }))

@@ -1,11 +1,6 @@
-import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { join } from 'node:path'
-import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openChat } from '../../../test/chat.ts'
-import { startEngineProxy } from '../../../test/engine-proxy.ts'
-import { testSecret } from '../../../test/engines/engines.ts'
 import { type TestService, useTestService } from '../../../test/harness.ts'
 import { pageOrigin } from '../../../test/page.ts'
 import { fillTenantTables } from '../../../test/samples.ts'
@@ -13,33 +8,19 @@ import { connectDirectory, proveDomains } from '../../../test/scim.ts'
 import { useScriptedModel } from '../../../test/scripted-model.ts'
 import { startShop, useShop } from '../../../test/shop.ts'
 import { startSmtp } from '../../../test/smtp.ts'
-import { listTenantTables, passingTables } from '../../../test/tenant-tables.ts'
+import { countRows, listTenantTables, passingTables } from '../../../test/tenant-tables.ts'
 import { findUserByEmail } from '../../accounts/users/local-accounts.ts'
-import { requestJob, requestOwnJob } from '../../kernel/jobs/requests.ts'
+import { requestJob } from '../../kernel/jobs/requests.ts'
 import { fingerprint } from '../../kernel/lib/secrets.ts'
-import { recheckMs } from '../../kernel/stores/changes.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { requestAccessCleanup, selectAccessCleanups } from '../../organizations/access-cleanup/access-cleanup.ts'
 import { changeSubscription, subscribe } from '../../plans/billing/local-billing.ts'
-import { deleteOrganization, organizationErasure } from './erasures.ts'
-
-const { redisUrl } = inject('engines')
+import { deleteOrganization } from './erasures.ts'
 
 const remove = async (app: TestService, slug = 'demo') =>
   app.request('POST', '/organizations/current/delete', {
     token: await app.tokenFor('admin@demo.test', 'demo'),
     body: { slug },
   })
-
-/** The number of rows of an organization, by table. */
-async function countRows(app: TestService, organizationId: string): Promise<Record<string, number>> {
-  const tables = await listTenantTables(app)
-  const text = [tables.map(({ name }) => `select '${name}' as name, count(*) as rows from ${name}`).join(' union all ')]
-  const rows = await app.service.database.asOrg(organizationId, (sql) =>
-    sql<{ name: string; rows: number }>(Object.assign(text, { raw: text })),
-  )
-  return Object.fromEntries(rows.filter(({ rows }) => rows > 0).map(({ name, rows }) => [name, rows]))
-}
 
 describe('deleting an organization', () => {
   test('erases every row of it, counts them by table, and leaves other organizations as they are', async () => {
@@ -245,26 +226,6 @@ describe('deleting an organization', () => {
     await expect(late).rejects.toMatchObject({ envelope: { data: { code: 'ACCESS_DENIED' } } })
     expect(await receipts()).toHaveLength(1)
   })
-
-  test.skipIf(!redisUrl)(
-    'waits for the tokens that users gave to be deleted and revoked',
-    async () => {
-      const redis = await startEngineProxy(redisUrl ?? '')
-      const app = await useTestService({ REDIS_URL: redis.url })
-      const { organizationId, erasureId } = await deleteLarge(app)
-      await app.service.database.asOrg(organizationId, (sql) => requestAccessCleanup(sql, [randomUUID()]))
-      redis.cut()
-      await requestErasure(app, erasureId)
-      await app.service.erasures.run(erasureId)
-      expect(await app.service.database.asOrg(organizationId, selectAccessCleanups)).toHaveLength(1)
-      expect(await countRows(app, organizationId)).toMatchObject({ usage_events: 100_000 })
-      redis.restore()
-      const isFinished = async () =>
-        expect(await readCounts(app, erasureId)).toMatchObject({ finished_at: expect.any(String) })
-      await vi.waitFor(isFinished, { timeout: 60_000 })
-    },
-    180_000,
-  )
 })
 
 test('the receipt stays readable for the user who deleted the organization', async () => {
@@ -274,115 +235,6 @@ test('the receipt stays readable for the user who deleted the organization', asy
     app.request('GET', `/users/me/organization-erasures/${body.id}`, { token: await app.tokenFor(email) })
   expect((await read('admin@demo.test')).body).toEqual(body)
   expect((await read('member@demo.test')).status).toBe(404)
-})
-
-/** An organization with 100 000 usage events that was deleted a moment ago, and whose erasure nobody has begun. */
-async function deleteLarge(app: TestService): Promise<{ erasureId: string; organizationId: string }> {
-  const [erasureId, organizationId] = [randomUUID(), await app.organization('demo')]
-  // In parts, because a busy machine takes longer for all at once than a statement may take.
-  for (let part = 0; part < 20; part += 1)
-    await app.service.database.asOrg(
-      organizationId,
-      (sql) => sql`
-        insert into usage_events (organization_id, id, prompt_tokens, completion_tokens, model, finish_reason, created_at)
-        select current_organization(), gen_random_uuid(), 1, 1, 'm', 'stop', now() from generate_series(1, 5000)`,
-    )
-  await app.service.database.asService(
-    (sql) => sql`
-      insert into organization_erasures (id, organization_hash, pending_id)
-      values (${erasureId}, 'x', ${organizationId})`,
-  )
-  return { erasureId, organizationId }
-}
-
-const readCounts = async (app: TestService, erasureId: string) => {
-  const [row] = await app.service.database.asService(
-    (sql) => sql<{ counts: Record<string, number>; finished_at: string | null }>`
-      select counts, finished_at from organization_erasures where id = ${erasureId}`,
-  )
-  return row
-}
-
-const requestErasure = (app: TestService, erasureId: string) =>
-  app.service.database.asService((sql) => requestOwnJob(sql, organizationErasure, erasureId))
-
-test('kill -9 in the middle of 100 000 rows: another node finishes, and the counts are exact', async () => {
-  const app = await useTestService()
-  const { erasureId, organizationId } = await deleteLarge(app)
-  const eraser = spawn(
-    process.execPath,
-    [join(import.meta.dirname, '../../../test/tenant-eraser.ts'), erasureId, organizationId],
-    {
-      env: {
-        PATH: process.env.PATH,
-        DATABASE_URL: app.config.databaseUrl,
-        INLAY_SECRET: testSecret,
-        INLAY_DATA_DIR: join(app.config.dataDir, 'eraser'),
-      },
-      stdio: 'inherit',
-    },
-  )
-  const exited = once(eraser, 'exit')
-  const erased = async () => (await readCounts(app, erasureId))?.counts.usage_events ?? 0
-  await vi.waitFor(async () => expect(await erased()).toBeGreaterThan(0), { timeout: 60_000, interval: 5 })
-  eraser.kill('SIGKILL')
-  expect((await exited)[1]).toBe('SIGKILL')
-  // In one statement, because PostgreSQL may still be finishing the killed node's last one.
-  const [cut] = await app.service.database.asOrg(
-    organizationId,
-    (sql) => sql<{ done: number; left: number }>`
-      select (counts ->> 'usage_events')::int as done, (select count(*) from usage_events) as left
-      from organization_erasures where id = ${erasureId}`,
-  )
-  const { done = 0, left = 0 } = cut ?? {}
-  expect([done < 100_000, done + left]).toEqual([true, 100_000])
-
-  await requestErasure(app, erasureId)
-  const isFinished = async () =>
-    expect(await readCounts(app, erasureId)).toMatchObject({ finished_at: expect.any(String) })
-  await vi.waitFor(isFinished, { timeout: 60_000, interval: 50 })
-  expect(await erased()).toBe(100_000)
-  expect(await countRows(app, organizationId)).toEqual({})
-})
-
-test.skipIf(!redisUrl)(
-  'while the key-value store is unavailable, the erasure stays unfinished, and converges later',
-  async () => {
-    const redis = await startEngineProxy(redisUrl ?? '')
-    const app = await useTestService({ REDIS_URL: redis.url })
-    const { erasureId, organizationId } = await deleteLarge(app)
-    await app.service.kv.set(`identity:${organizationId}:x`, 1)
-    redis.cut()
-    await requestErasure(app, erasureId)
-    await vi.waitFor(async () => expect(await countRows(app, organizationId)).toEqual({}), { timeout: 60_000 })
-    expect(await readCounts(app, erasureId)).toMatchObject({ finished_at: null })
-    redis.restore()
-    const isFinished = async () =>
-      expect(await readCounts(app, erasureId)).toMatchObject({ finished_at: expect.any(String) })
-    await vi.waitFor(isFinished, { timeout: 60_000 })
-    expect(await app.service.kv.get(`identity:${organizationId}:x`)).toBeUndefined()
-  },
-)
-
-test.skipIf(!redisUrl)('access ends on another node within seconds', async () => {
-  const one = await useShop()
-  const two = await useTestService({
-    DATABASE_URL: one.config.databaseUrl ?? '',
-    REDIS_URL: one.config.redisUrl ?? '',
-    INLAY_REDIS_PREFIX: one.config.redisPrefix,
-    INLAY_PUBLIC_URL: one.url,
-  })
-  const [admin, member] = [
-    await one.tokenFor('admin@demo.test', 'demo'),
-    await one.tokenFor('member@demo.test', 'demo'),
-  ]
-  const account = (
-    await one.request('POST', '/service-accounts', { token: admin, body: { name: 'CI', role: 'member' } })
-  ).body
-  const read = async (token: string) => (await two.request('GET', '/sites', { token })).status
-  expect([await read(member), await read(account.key)]).toEqual([200, 200])
-  await remove(one)
-  await vi.waitFor(async () => expect([await read(member), await read(account.key)]).toEqual([403, 401]), recheckMs / 2)
 })
 
 describe('renaming an organization', () => {
