@@ -63,7 +63,7 @@ const ofStores = globSync([
   'server/src/plans/usage/{record,usage}.test.ts',
   'server/src/visitors/tickets/signed-tickets.test.ts',
   'server/src/channels/ag-ui/access.test.ts',
-  'server/src/organizations/departures/departures.test.ts',
+  'server/src/organizations/access-cleanup/access-cleanup.test.ts',
   'server/test/{access,tenant-walls}.test.ts',
 ]).filter((file) => stored.includes(file))
 

@@ -96,7 +96,9 @@ describe('deleting an organization', () => {
     await meanwhile
     expect((await removed).body).toMatchObject({ finished_at: expect.any(String) })
     await database.asOrg(organizationId, request('later'))
-    expect(await database.asWorker((sql) => sql`select from jobs where organization_id = ${organizationId}`)).toEqual([])
+    expect(await database.asWorker((sql) => sql`select from jobs where organization_id = ${organizationId}`)).toEqual(
+      [],
+    )
   })
 
   test('drops mail about its invitations that wasn’t sent yet', async () => {
