@@ -3,7 +3,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import type { LanguageModelV4 } from '@ai-sdk/provider'
 import type { Config } from '../../kernel/config/config.ts'
 import { createSafeFetch, privateNetworks, SafeFetchError } from '../../kernel/net/safe-fetch.ts'
-import { createEventPace, type EventPace, textListeners } from './event-pace.ts'
+import { createEventPace, type EventPace } from './event-pace.ts'
 import type { OwnModel } from './models.ts'
 
 /** Where a model is, and how to reach it. */
@@ -51,13 +51,11 @@ export function createModelClients({ mode, allowedPrivateNetworks }: Config): Mo
 export const paceEvents =
   (fetch: typeof globalThis.fetch, pace: EventPace): typeof globalThis.fetch =>
   async (input, init) => {
-    const listener = textListeners.getStore()
-    // The request's timers and connection outlive the reply, and would keep its listener.
-    const response = await textListeners.run(undefined, () => fetch(input, init))
+    const response = await fetch(input, init)
     const { body, headers, ok, status, statusText } = response
     // The AI SDK reads every successful response as an event stream, whatever its type.
     if (!body || !ok) return response
-    return new Response(pace.follow(body, listener), { headers, status, statusText })
+    return new Response(pace.follow(body), { headers, status, statusText })
   }
 
 export function createClient(

@@ -1,5 +1,5 @@
-import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
-import { createEventPace, type EventPace, type TextListener } from './event-pace.ts'
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { createEventPace, type EventPace, joinEvents } from './event-pace.ts'
 
 const event = (text: string) => `data: {"choices":[{"delta":{"content":"${text}"}}]}\n\n`
 
@@ -9,7 +9,7 @@ beforeEach(() => {
 })
 
 /** A model's stream, and what a reader has received of it. A read returns everything that has arrived, as over HTTP. */
-function openStream(pace: EventPace, listener?: TextListener) {
+function openStream(pace: EventPace) {
   let arrived: Uint8Array[] = []
   let hasEnded = false
   let wake = () => {}
@@ -28,7 +28,7 @@ function openStream(pace: EventPace, listener?: TextListener) {
     },
     { highWaterMark: 0 },
   )
-  const reader = pace.follow(body, listener).getReader()
+  const reader = pace.follow(body).getReader()
   const received: string[] = []
   const reading = (async () => {
     const decoder = new TextDecoder()
@@ -153,56 +153,66 @@ test('a failure and a cancellation are passed on', async () => {
   expect(cancelled.cancel).toHaveBeenCalledWith('enough')
 })
 
-/** A reply that isn't at its beginning anymore, and a listener that knows what the AI SDK has passed on. */
-async function openReply(passedOn: string) {
-  const taken: string[] = []
-  const listener = { endsWith: (text: string) => passedOn.endsWith(text), take: (text: string) => taken.push(text) }
-  const { received, ...stream } = openStream(createEventPace(), listener)
-  for (const text of ['Oh', 'Hi']) {
-    stream.send(event(text))
-    await pass(200)
-  }
-  expect(received.splice(0)).toEqual([event('Oh'), event('Hi')])
-  return {
-    async send(...pieces: string[]) {
-      for (const piece of pieces) {
-        stream.send(piece)
-        await pass(200)
-      }
-      return { taken: taken.splice(0), received: received.splice(0) }
-    },
-  }
-}
+const openAi = (delta: string, more = '') =>
+  `data: {"id":"1","choices":[{"index":0,"delta":${delta},"finish_reason":null}]${more}}\n\n`
+const spaced = (text: string) => `data: {"id": "1", "choices": [{"delta": {"content": "${text}"}}]}\n\n`
+const anthropic = (index: number, delta: string) =>
+  `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},"delta":${delta}}\n\n`
 
-test('a listener takes text that continues the reply', async () => {
-  const { send } = await openReply('Hi')
-  expect(await send(event('a') + event('b'), event('\\"\\u00e9\\n'))).toEqual({ taken: ['ab', '"é\n'], received: [] })
-  const end = `${event('c')}data: [DONE]\n\n`
-  expect(await send(end)).toEqual({ taken: [], received: [end] })
-  // The next one follows another event.
-  expect(await send(event('Hi'), event('d'))).toEqual({ taken: ['d'], received: [event('Hi')] })
-  for (const end of ['\r', '\r\n']) {
-    expect(await send(event('e').replaceAll('\n', end))).toEqual({ taken: ['e'], received: [] })
-  }
+describe('events that only differ in their text become one', () => {
+  test.each<[string, string[], string]>([
+    ['OpenAI', ['{"content":"Hel"}', '{"content":"lo"}'].map((delta) => openAi(delta)), openAi('{"content":"Hello"}')],
+    [
+      'with a role and empty members, as Ollama and vLLM send them',
+      ['a', 'b'].map((text) => openAi(`{"role":"assistant","reasoning_content":null,"content":"${text}"}`)),
+      openAi('{"role":"assistant","reasoning_content":null,"content":"ab"}'),
+    ],
+    ['with spaces', [spaced('a'), spaced('b')], spaced('ab')],
+    [
+      'with padding of various lengths',
+      [openAi('{"content":"a"}', ',"obfuscation":"x1"'), openAi('{"content":"b"}', ',"obfuscation":"q"')],
+      openAi('{"content":"ab"}'),
+    ],
+    [
+      'with escapes, and with a character in two halves',
+      [openAi('{"content":"\\"\\\\"}'), openAi('{"content":"\\ud83d"}'), openAi('{"content":"\\ude00\\n"}')],
+      openAi('{"content":"\\"\\\\\\ud83d\\ude00\\n"}'),
+    ],
+    [
+      'Anthropic',
+      [anthropic(0, '{"type":"text_delta","text":"a"}'), anthropic(0, '{"type":"text_delta","text":"b"}')],
+      anthropic(0, '{"type":"text_delta","text":"ab"}'),
+    ],
+  ])('%s', (_name, events, joined) => {
+    expect(joinEvents(events.join(''))).toBe(joined)
+  })
 })
 
-test('a listener doesn’t take the beginning of a reply, which the AI SDK may still be passing on', async () => {
-  const { send, received } = openStream(createEventPace(), { endsWith: () => true, take: () => undefined })
-  for (const text of 'abc') {
-    send(event(text))
-    await pass(10)
-  }
-  expect(received).toEqual([event('a'), event('b'), event('c')])
-})
-
-test.each<[string, string, string[]]>([
-  ['text that the AI SDK takes for something else', 'a thought', [event('a'), event('b')]],
-  ['text in another kind of event', 'Hi', [event('a').replace('}]', '}],"usage":{}'), event('b')]],
-  ['text with a character that JSON does not allow', 'Hi', [event('a\tb'), event('\\x')]],
-  ['the beginning of a line', 'Hi', [event('a') + event('b').slice(0, 9), event('b').slice(9)]],
-  ['a line in pieces', 'Hi', [event('ab').slice(0, -9), event('ab').slice(-9)]],
-  ['an event in pieces', 'Hi', [event('a').slice(0, -1), `\n${event('b')}`]],
-])('a listener doesn’t take %s', async (_name, passedOn, pieces) => {
-  const { send } = await openReply(passedOn)
-  expect(await send(...pieces)).toEqual({ taken: [], received: pieces })
+describe('other events stay as they are', () => {
+  const toolCall = (args: string) => openAi(`{"tool_calls":[{"index":0,"function":{"arguments":"${args}"}}]}`)
+  const stop = 'data: {"id":"1","choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}\n\n'
+  test.each<[string, string[]]>([
+    ['arguments of a tool', [toolCall('{'), toolCall('}')]],
+    ['the end of a reply', [openAi('{"content":"a"}'), stop, 'data: [DONE]\n\n']],
+    ['usage', [openAi('{"content":"a"}', ',"usage":{"n":1}'), openAi('{"content":"b"}', ',"usage":{"n":2}')]],
+    ['two choices', ['0', '1'].map((n) => openAi('{"content":"a"}').replace('"index":0', `"index":${n}`))],
+    ['two texts', [anthropic(0, '{"type":"text_delta","text":"a"}'), anthropic(1, '{"type":"text_delta","text":"b"}')]],
+    ['thoughts', ['a', 'b'].map((text) => anthropic(0, `{"type":"thinking_delta","thinking":"${text}"}`))],
+    [
+      'a text that looks like an event',
+      ['a', 'b'].map((text) => openAi(`{"refusal":"\\"delta\\":{\\"content\\":\\"${text}"}`)),
+    ],
+    ['text between tool calls', [openAi('{"content":"a"}'), toolCall('{}'), openAi('{"content":"b"}')]],
+    ['comments and other lines', [': ping\n\n', 'retry: 5\n\n', 'data: {"error":"broken"\n\n']],
+    [
+      'lines that end with CRLF',
+      ['data: {"delta":{"content":"a"}}\r\n\r\n', 'data: {"delta":{"content":"b"}}\r\n\r\n'],
+    ],
+    [
+      'an event without an end',
+      [openAi('{"content":"a"}'), 'data: {"id":"1","choices":[{"index":0,"delta":{"content":"b'],
+    ],
+  ])('%s', (_name, events) => {
+    expect(joinEvents(events.join(''))).toBe(events.join(''))
+  })
 })

@@ -1,7 +1,9 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
+// Reads the event streams of models, so that a reply costs less than the AI SDK's parser and streams take for each of its
+// tokens. docs/decisions/0031-which-speedups-stay.md has the figures. The streams take turns, and neighboring events that
+// add text become one event before the parser sees them.
+
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createLineReader, mostBytesAtOnce } from '../../kernel/net/event-lines.ts'
-import { isAlike, joinEvents, type TextEvent, writeEvents } from './join-events.ts'
 
 /**
  * All streams together are read about this often per second. A read costs far more than an event, because what it
@@ -14,26 +16,10 @@ const turnMs = 2
 /** A turn doesn't make up for more lost time than this, because everything else on the server waits for it. */
 const longestTurnMs = 10
 
-/**
- * Takes a reply's text directly, where the AI SDK would only pass it on. Its streams, and its check of each event, took a
- * quarter of the server's time; see the agent in bench/README.md.
- */
-export interface TextListener {
-  /** Whether the text that the AI SDK has passed on so far ends with `text`. */
-  endsWith(text: string): boolean
-  take(text: string): void
-}
-
-/** The listener of the request that is being made. It is passed on here, because the AI SDK has no place for it. */
-export const textListeners = new AsyncLocalStorage<TextListener | undefined>()
-
 /** Reads the event streams of models in turn. The more of them send, the longer the pauses between two reads of each. */
 export interface EventPace {
-  /**
-   * Passes a stream on. Text that has arrived during a pause becomes one event. With a listener, events that only
-   * continue the text go there instead.
-   */
-  follow(body: ReadableStream<Uint8Array>, listener?: TextListener): ReadableStream<Uint8Array>
+  /** Passes a stream on. Text that has arrived during a pause becomes one event. */
+  follow(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>
 }
 
 export function createEventPace(): EventPace {
@@ -58,9 +44,9 @@ export function createEventPace(): EventPace {
   }
 
   return {
-    follow(body, listener) {
+    follow(body) {
       const reader = body.getReader()
-      const readChunk = createChunkReader(listener)
+      const readLines = createLineReader()
       /** The beginning of a reply doesn't wait. */
       let startedAt: number | undefined
       /** What the AI SDK gets next. */
@@ -69,12 +55,11 @@ export function createEventPace(): EventPace {
       async function read() {
         open.add(reader)
         try {
-          const hasWaited = startedAt !== undefined && performance.now() - startedAt > longestPauseMs
-          if (hasWaited) await waitForTurn()
+          if (startedAt !== undefined && performance.now() - startedAt > longestPauseMs) await waitForTurn()
           const result = await reader.read()
           startedAt ??= performance.now()
           if (result.done) open.delete(reader)
-          return { ...result, hasWaited }
+          return result
         } catch (error) {
           open.delete(reader)
           throw error
@@ -86,9 +71,10 @@ export function createEventPace(): EventPace {
           async pull(controller) {
             if (rest.length > 0) await nextTurn()
             while (rest.length === 0) {
-              const { done, value, hasWaited } = await read()
+              const { done, value } = await read()
               if (done) return controller.close()
-              rest = readChunk(value, hasWaited)
+              const { end, lines, beginning } = readLines(value)
+              rest = Buffer.concat([end, Buffer.from(joinEvents(lines)), beginning])
             }
             controller.enqueue(rest.subarray(0, mostBytesAtOnce))
             rest = rest.subarray(mostBytesAtOnce)
@@ -104,53 +90,44 @@ export function createEventPace(): EventPace {
   }
 }
 
-/** Returns a function that joins the events of a chunk and returns what isn't for the listener. */
-function createChunkReader(listener: TextListener | undefined) {
-  const readLines = createLineReader()
-  /** The event at the end of what was passed on, if it adds text. */
-  let last: TextEvent | undefined
-  /** Whether the AI SDK takes the text of events like the last one for the reply's text. */
-  let isReply = false
+/** Where an event of OpenAI's or Anthropic's format begins to add text, in the middle of its JSON. */
+const opening = /"delta": ?\{(?:"\w+": ?(?:"\w*"|null), ?)*"(?:content|text)": ?"/
+/** The rest of a JSON string. */
+const characters = /(?:[^"\\]|\\.)*/y
+/** Random characters that OpenAI adds to hide the length of the text on the network. */
+const padding = /, ?"obfuscation": ?"\w*"/
 
-  /**
-   * The text of a chunk that only continues the last event. What was passed on before must have left the AI SDK's
-   * streams, which it does within one turn of the event loop.
-   */
-  function readContinuation([event, end, ...more]: readonly (TextEvent | string)[]): string | undefined {
-    if (!listener || !last || typeof event !== 'object' || end !== '' || more.length > 0) return undefined
-    if (!isAlike(event, last)) return undefined
-    isReply ||= hasPassedOn(listener, last)
-    return isReply ? readString(event.text) : undefined
-  }
-
-  return (chunk: Uint8Array, hasWaited: boolean): Uint8Array => {
-    const { end, lines, beginning } = readLines(chunk)
-    if (end.length + lines.length + beginning.length === 0) return end
-    const events = joinEvents(lines)
-    const hasWholeLines = end.length === 0 && beginning.length === 0
-    const text = hasWholeLines && hasWaited ? readContinuation(events) : undefined
-    if (text !== undefined) {
-      listener?.take(text)
-      return new Uint8Array()
-    }
-    const [event, blank] = events.slice(-2)
-    const latest = beginning.length === 0 && blank === '' && typeof event === 'object' ? event : undefined
-    isReply &&= latest !== undefined && isAlike(latest, last)
-    last = latest
-    return Buffer.concat([end, Buffer.from(writeEvents(events)), beginning])
-  }
+/** An event that adds text. Any other event is a string. */
+interface TextEvent {
+  before: string
+  /** With JSON's escapes. */
+  text: string
+  after: string
 }
 
-function hasPassedOn(listener: TextListener, { text }: TextEvent): boolean {
-  const characters = readString(text)
-  return characters !== undefined && characters !== '' && listener.endsWith(characters)
+/** Joins neighboring events that only differ in the text that they add. `lines` are whole lines of an event stream. */
+export function joinEvents(lines: string): string {
+  const joined: (TextEvent | string)[] = []
+  for (const event of lines.split('\n\n')) {
+    const last = joined.at(-1)
+    const next = readText(event)
+    if (next && isAlike(next, last)) last.text += next.text
+    else joined.push(next ?? event)
+  }
+  return joined
+    .map((event) => (typeof event === 'string' ? event : event.before + event.text + event.after))
+    .join('\n\n')
 }
 
-/** Undefined if JSON doesn't allow these characters between quotes. */
-function readString(characters: string): string | undefined {
-  try {
-    return JSON.parse(`"${characters}"`)
-  } catch {
-    return undefined
-  }
+const isAlike = (one: TextEvent, other: TextEvent | string | undefined): other is TextEvent =>
+  typeof other === 'object' && one.before === other.before && one.after === other.after
+
+function readText(event: string): TextEvent | undefined {
+  const found = opening.exec(event)
+  if (!found) return undefined
+  const start = found.index + found[0].length
+  characters.lastIndex = start
+  characters.test(event)
+  const end = characters.lastIndex
+  return { before: event.slice(0, start), text: event.slice(start, end), after: event.slice(end).replace(padding, '') }
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { createClient, paceEvents } from './clients.ts'
-import { createEventPace, textListeners } from './event-pace.ts'
+import { createEventPace } from './event-pace.ts'
 import { ReplyTooLong } from './failures.ts'
 import type { Model } from './models.ts'
 import { noReply, readReply } from './reply.ts'
@@ -123,17 +123,6 @@ test('a successful response is paced whatever its type, because the AI SDK reads
     )('https://model.example.com/v1')
   expect(await (await respond(200)).text()).toBe('data: a\n\n')
   expect(await (await respond(400)).text()).toBe('data: a\r\n\r\n')
-})
-
-test('a request doesn’t keep what its reply refers to, because its timers outlive the reply', async () => {
-  const listener = { endsWith: () => true, take: () => undefined }
-  const seen: unknown[] = []
-  const fetch = paceEvents(async () => {
-    seen.push(textListeners.getStore())
-    return new Response()
-  }, createEventPace())
-  await textListeners.run(listener, () => fetch('https://model.example.com/v1'))
-  expect(seen).toEqual([undefined])
 })
 
 const replies: [string, (length: number) => string][] = [

@@ -1,6 +1,5 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart, LanguageModelV4ToolCall } from '@ai-sdk/provider'
 import { replaceNul } from '../../kernel/untrusted/page-text.ts'
-import { textListeners } from './event-pace.ts'
 import { isRefusal, ReplyTooLong } from './failures.ts'
 import type { Model } from './models.ts'
 
@@ -58,26 +57,22 @@ export async function readReply(
     excess.abort(new ReplyTooLong(limit))
     return said.slice(0, room)
   }
-  function take(said: string): void {
-    timer.refresh()
-    const text = replaceNul(count(said))
-    if (text === '') return
-    reply.text += text
-    onText?.(text)
-  }
   const known = new Set<string>()
-  const listener = { take, endsWith: (text: string) => reply.text.endsWith(replaceNul(text)) }
   try {
     const abortSignal = AbortSignal.any([signal, silence.signal, excess.signal])
     const call = async () => model.language.doStream({ ...options, abortSignal })
-    const { stream } = await textListeners.run(listener, call).catch((error) => {
+    const { stream } = await call().catch((error) => {
       reply.isRefused = isRefusal(error)
       throw error
     })
     for await (const part of stream) {
       timer.refresh()
-      if (part.type === 'text-delta') take(part.delta)
-      else if (part.type === 'reasoning-delta' || part.type === 'tool-input-delta') count(part.delta)
+      if (part.type === 'text-delta') {
+        const text = replaceNul(count(part.delta))
+        if (text === '') continue
+        reply.text += text
+        onText?.(text)
+      } else if (part.type === 'reasoning-delta' || part.type === 'tool-input-delta') count(part.delta)
       else if (part.type === 'tool-input-start') {
         known.add(part.id)
         count(part.id + part.toolName)

@@ -2,7 +2,7 @@
  * A map for short-lived entries, such as calls in progress. V8 copies the table of a `Map` with many insertions and
  * deletions every few dozen changes, and each table references the next. Once one table reaches the old generation, all
  * later ones follow with their values, and only a full collection frees them. A plain object's table has no such
- * reference. bench/README.md, section Hub, has the measurement.
+ * reference. What it saves: docs/decisions/0031-which-speedups-stay.md.
  */
 export class PassingMap<V extends object> {
   #entries: Record<string, V> = Object.create(null)

@@ -44,7 +44,10 @@ const reportAfterSeconds = 10
 /** Placeholder in the totals for usage that doesn't belong to a site. */
 export const noSite = '00000000-0000-0000-0000-000000000000'
 
-/** An end user's usage is summed per day, and per span of this many days, counted from 1970-01-01. */
+/**
+ * An end user's usage is summed per day, and per span of this many days, counted from 1970-01-01. What the spans save:
+ * docs/decisions/0031-which-speedups-stay.md.
+ */
 export const spanDays = 8
 
 export function checkUsage(event: UsageRecord): void {
