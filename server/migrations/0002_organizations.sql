@@ -133,6 +133,7 @@ create table directory_leavers (
   left_at timestamptz(3) not null default now(),
   primary key (organization_id, email)
 );
+create index directory_leavers_left on directory_leavers (organization_id, left_at);
 
 -- Former addresses of a directory's users. They stay closed until another active user of a directory has them.
 create table directory_former_addresses (
@@ -192,6 +193,8 @@ create table former_members (
 );
 create index former_members_email on former_members (organization_id, email);
 create index former_members_user on former_members (organization_id, user_id);
+create index former_members_directory_user on former_members (organization_id, directory_user_id)
+  where directory_user_id is not null;
 
 -- Invitations expire, and each has links that work once. The administrator's link only shows that the administrator
 -- invited its holder; the mailed one also proves the address.

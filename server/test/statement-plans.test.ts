@@ -11,12 +11,13 @@ import { invitationExpiry } from '../src/organizations/organizations/invitation-
 import { budgetExpiry } from '../src/plans/budgets/expiry.ts'
 import { usageRanking } from '../src/plans/usage/rankings.ts'
 import { contentsExpiry } from '../src/tools/call-records/contents.ts'
-import { type AgentShop, startAgentShop } from './agent-shop.ts'
-import { openChat } from './chat.ts'
+import { type AgentShop, allowVisitors, startAgentShop } from './agent-shop.ts'
+import { type ChatPage, openChat } from './chat.ts'
 import { addOrganizations, grownId, growOrganization, lastOrganization } from './grown-organization.ts'
 import { runJob } from './harness.ts'
 import { callTool } from './mcp-messages.ts'
 import { samples, toolSamples } from './samples.ts'
+import { proveDomains, scimClient } from './scim.ts'
 import { collectPlans } from './statement-plans.ts'
 
 /** What a statement may read, whatever its organization and the installation have. */
@@ -30,6 +31,11 @@ const exceptions: [part: string, reason: string][] = [
   ['delete from members where deactivated_at is not null and coalesce', 'reads members, who are few'],
   ['(select count(*) from members where', 'counts members and invitations, which are few'],
   ['as user_count, (select count(*) from directory_groups', 'counts the users of a directory, who are few'],
+  ['select count(*) as total from directory_users where', 'counts the users of a directory, who are few'],
+  [
+    "case when u.name = '' then u.user_name else u.name end as display",
+    'joins a group with the users of a directory, who are few',
+  ],
   ['delete from confirmed_browsers where id = any', 'forgets all browsers when the provider changes, in batches'],
   ['sum((prompt_tokens + completion_tokens)::float8) as tokens', 'ranks end users until their ranking is kept'],
   ['with sums as materialized', 'keeps the ranking of end users, in batches'],
@@ -61,7 +67,13 @@ afterAll(async () => {
 
 test('no statement of an operation, a tool, a conversation or a job reads what grows', async () => {
   const begin = (what: string) => collected?.begin(what)
-  await converse(begin)
+  begin('conversation')
+  await converse(openChat(await app.page({ sub: 'busy' }), grownId(1)))
+  begin('conversation of a visitor')
+  await allowVisitors(app, 'demo')
+  await converse(openChat(await app.page(undefined, { hello: { visitor_secret: randomUUID() } })))
+  begin('SCIM')
+  await provision()
   await callOperations(begin)
   await callTools(begin)
   await runJobs(begin)
@@ -79,16 +91,41 @@ test('no statement of an operation, a tool, a conversation or a job reads what g
 
 type Begin = (what: string) => void
 
-/** The end user with most threads lists them, reads the longest one, writes to it, and searches. */
-async function converse(begin: Begin): Promise<void> {
-  begin('conversation')
-  const chat = openChat(await app.page({ sub: 'busy' }), grownId(1))
+/** The user, of whom one has the most threads and the longest one, lists them, writes, reads and searches. */
+async function converse(chat: ChatPage): Promise<void> {
   for (const filter of [{}, { offset: 300 }])
     await chat.request({ type: 'chat/threads', ...filter }, 'chat/thread-list')
-  await chat.request({ type: 'chat/messages', thread_id: chat.thread }, 'chat/message-list')
   await chat.rest(await chat.say('Hi'), 'succeeded')
+  await chat.request({ type: 'chat/messages', thread_id: chat.thread }, 'chat/message-list')
   // The longest thread is now the latest, which is searched first.
   await chat.request({ type: 'chat/threads', query: 'Order 77' }, 'chat/thread-list')
+}
+
+/** The directory with most users lists them, finds one, and adds, changes and deletes another and a group. */
+async function provision(): Promise<void> {
+  const [domain, known] = [`${app.demo}.example`, grownId(7)]
+  await proveDomains(app, app.demo, domain)
+  const { body } = await app.request('POST', `/directories/${grownId(1)}/token`, { token: app.admin })
+  const directory = scimClient(app, grownId(1), body.bearer_token, app.admin)
+  const filter = encodeURIComponent('userName eq "person-7"')
+  const paths = [
+    '/Users?count=20',
+    `/Users?filter=${filter}`,
+    `/Users/${known}`,
+    '/Groups?count=20',
+    `/Groups/${known}`,
+  ]
+  for (const path of paths) expect((await directory.send('GET', path)).status, path).toBe(200)
+  const user = await directory.addUser(`new@${domain}`)
+  const group = await directory.addGroup('New', [user])
+  const answers = [
+    await directory.mapGroup(group, 'member'),
+    await directory.patch(`/Groups/${known}`, { op: 'add', path: 'members', value: [{ value: user }] }),
+    await directory.deactivate(user),
+    await directory.send('DELETE', `/Groups/${group}`),
+    await directory.send('DELETE', `/Users/${user}`),
+  ]
+  expect(answers.map(({ status }) => status < 300)).toEqual(answers.map(() => true))
 }
 
 async function callOperations(begin: Begin): Promise<void> {

@@ -245,8 +245,8 @@ async function readState(sql: Sql, ids: readonly string[]): Promise<State> {
         select case when bool_or(g.role = 'admin') then 'admin' when bool_or(g.role = 'member') then 'member' end
         from directory_group_members gm join directory_groups g on g.id = gm.group_id where gm.user_id = u.id) as granted,
       exists (select from sign_in_domains d where d.domain = split_part(u.email, '@', 2) and d.verified_at is not null) as is_proven,
-      exists (select from former_members f
-              where (f.email = u.email or f.directory_user_id = u.id) and f.ended_by <> 'directory') as has_left
+      exists (select from former_members f where f.email = u.email and f.ended_by <> 'directory')
+        or exists (select from former_members f where f.directory_user_id = u.id and f.ended_by <> 'directory') as has_left
     from directory_users u where u.id = any(${ids}::uuid[]) order by u.id`
   const addresses = [...new Set(people.flatMap(({ email, former }) => [email, ...former]))].filter(
     (email) => email !== '',
@@ -271,8 +271,10 @@ const selectMembers = (sql: Sql, directoryUserIds: readonly string[], emails: re
          (a.email_verified or a.issuer = ${directoryIssuer})
            and (m.directory_user_id is null or d.email <> a.email or not d.active) as is_free
   from members m join users a on a.id = m.user_id left join directory_users d on d.id = m.directory_user_id
-  where m.organization_id = (select current_organization())
-    and (m.directory_user_id = any(${directoryUserIds}::uuid[]) or a.email = any(${emails}::text[]))
+  where m.organization_id = (select current_organization()) and m.id = any(array(
+    select id from members where directory_user_id = any(${directoryUserIds}::uuid[])
+    union
+    select id from members where user_id = any(array(select id from users where email = any(${emails}::text[])))))
   order by m.created_at, m.id`
 
 /** Uses the account with the person's verified address, or one that waits for their first sign-in. */
