@@ -183,7 +183,7 @@ test('the commands work with and without a server', async () => {
 })
 
 test('the operator reads the receipt of a deleted organization, and audit verify names it', async () => {
-  const inlay = useInstallation()
+  const inlay = useUsedInstallation()
   const server = await inlay.start()
   const token = await inlay.token('admin@other.test', 'other')
   const [organization] = await inlay.query<{ id: string }>(`select id from organizations where slug = 'other'`)
