@@ -1,9 +1,7 @@
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
-import { basename } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { patience, type ServerProcess, useInstallation, useUsedInstallation } from '../processes.ts'
+import { patience, type ServerProcess, useUsedInstallation } from '../processes.ts'
 
 test('SIGTERM and SIGINT under load break no request, leave no process running and nothing to recover', async () => {
   const inlay = useUsedInstallation()
@@ -73,26 +71,6 @@ test('a server started by npm stops when the shell between them is killed', asyn
   expect(stdout).toContain('SIGTERM: finishing open requests')
   expect(inlay.postmaster()).toBeUndefined()
 })
-
-test('an interrupted start leaves no process running, and a killed one does not block the next', async () => {
-  const inlay = useInstallation()
-  const killed = inlay.launch()
-  await killed.wrote('Creating the database')
-  await vi.waitFor(() => expect(filesBelow(inlay.dataDir)).toContain('PG_VERSION'), { ...patience, interval: 2 })
-  killed.signal('SIGKILL')
-  await killed.finished
-
-  const interrupted = inlay.launch()
-  await interrupted.wrote('Creating the database')
-  interrupted.signal('SIGTERM')
-  expect(await interrupted.finished).toMatchObject({ code: 0, stdout: expect.not.stringContaining('ready') })
-  expect(inlay.postmaster()).toBeUndefined()
-
-  const server = await inlay.start()
-  expect((await server.call('GET', '/readyz')).status).toBe(200)
-})
-
-const filesBelow = (folder: string) => readdirSync(folder, { recursive: true }).map((path) => basename(String(path)))
 
 /** Clients that keep writing on persistent connections until they are told to stop. */
 function startLoad(server: ServerProcess, token: string, label: string): { names: string[]; ends: Promise<string[]> } {
