@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { startIdp } from '../../../test/delegation.ts'
-import { doOnce, type TestService, useTestService } from '../../../test/harness.ts'
+import { type TestService, useTestService } from '../../../test/harness.ts'
 import { usageRecord } from '../../../test/usage-records.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { keepTablesAnalyzed } from '../../kernel/stores/postgres/table-statistics.ts'
+import { withMaintenance } from '../../kernel/stores/postgres/maintenance.ts'
 import { recordUsage } from '../../plans/usage/record.ts'
 import { checkHolder, findStanding } from '../tickets/standing.ts'
 
@@ -250,7 +250,8 @@ describe('after a change of the provider', () => {
       )
     await add(former.url, 'f-')
     await add(current.url, 'c-')
-    await doOnce(keepTablesAnalyzed(app.stores, app.service.log))
+    // A server does this every five seconds.
+    await withMaintenance(app.stores.maintenance, (client) => client.query("select analyze_table('end_users')"))
     const first = await carryOver({ by: 'email' })
     expect(first).toMatchObject({ carried_over: 1000, is_complete: false })
     expect(await carryOver({ by: 'email' })).toMatchObject({
