@@ -1,4 +1,4 @@
-import { globSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { files, floorsOf, importsOf, isTestCode, readRooms, textOf, type Wing, wingOf, wings } from './wings.ts'
@@ -32,6 +32,13 @@ test('a wing imports only those before it', () => {
 test.each(wings)('the rooms of %s import each other in one direction', (wing) => {
   const standing = new Set(floorsOf(wing).flat())
   expect([...readRooms(wing).keys()].filter((room) => !standing.has(room))).toEqual([])
+})
+
+test.each(wings)('the page of %s names files and folders that exist', (wing) => {
+  const page = readFileSync(join(import.meta.dirname, '../src', wing, 'README.md'), 'utf8')
+  const named = [...page.matchAll(/`((?:\.\.\/)?[a-z][\w-]*\/[\w./-]*)`/g)].map(([, path = '']) => path)
+  expect(named).not.toEqual([])
+  expect(named.filter((path) => !existsSync(join(import.meta.dirname, '../src', wing, path)))).toEqual([])
 })
 
 test('the folders of the kernel import each other in order', () => {

@@ -4,7 +4,7 @@ import { addExchange, startThread } from '../../../test/conversation-rows.ts'
 import { startTestService, type TestService } from '../../../test/harness.ts'
 import { listThreads } from '../../channels/chat/own-threads.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { type ThreadPosition, top } from './latest.ts'
+import { type ThreadPosition, top } from './list-query.ts'
 import { inTurn, searchThreads } from './search.ts'
 import { countMessage } from './threads.ts'
 

@@ -1,7 +1,7 @@
 import { serviceUnavailable } from '../../kernel/lib/errors.ts'
 import { createFairQueue, QueueFull } from '../../kernel/lib/shares/fair-queue.ts'
 import type { Sql } from '../../kernel/stores/database.ts'
-import { selectLatest, type ThreadOwner, type ThreadPosition, top } from './latest.ts'
+import { selectLatest, type ThreadOwner, type ThreadPosition, top } from './list-query.ts'
 
 /** A search reads texts instead of an index, because row-level security keeps PostgreSQL from using one for words. */
 const searchedThreads = 10_000

@@ -8,7 +8,7 @@ import type { Sql } from '../../kernel/stores/database.ts'
 import { readTotals } from '../../kernel/stores/list-totals.ts'
 import { areContentsVisible } from '../settings/settings.ts'
 import type * as contract from './contract.ts'
-import { anywhereOf, selectLatest, type ThreadOwner, type ThreadPosition, top } from './latest.ts'
+import { anywhereOf, selectLatest, type ThreadOwner, type ThreadPosition, top } from './list-query.ts'
 import { idsOf, inTurn, searchThreads } from './search.ts'
 
 type Thread = Output<typeof contract.getThread>

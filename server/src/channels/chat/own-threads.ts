@@ -2,7 +2,7 @@ import { type ClientMessage, maxThreadTitleLength, type ServerMessage } from '@i
 import type { RunStatus } from '../../agent/runs/run.ts'
 import type { Runs, Speaker } from '../../agent/runs/runs.ts'
 import { lockThread } from '../../agent/runs/speakers.ts'
-import { selectLatest, type ThreadOwner } from '../../agent/threads/latest.ts'
+import { selectLatest, type ThreadOwner } from '../../agent/threads/list-query.ts'
 import { eraseContents } from '../../agent/threads/retention.ts'
 import { idsOf, inTurnOfUsers, searchThreads } from '../../agent/threads/search.ts'
 import type { Service } from '../../kernel/foundation/service.ts'

@@ -3,9 +3,9 @@ import type { Duplex } from 'node:stream'
 import { subprotocol, ticketSubprotocolPrefix } from '@inlay/protocol'
 import type { Service } from '../../kernel/foundation/service.ts'
 import { recordRefusal } from '../../organizations/diagnostics/refusals.ts'
-import { checkArrival } from '../../visitors/tickets/check-holders.ts'
 import type { Held, HeldAccess } from '../../visitors/tickets/ends-of-access.ts'
 import { type FrameStanding, isSameFrame } from '../../visitors/tickets/frames.ts'
+import { judgeArrival } from '../../visitors/tickets/judge-holders.ts'
 import type { TicketHolder, Tickets } from '../../visitors/tickets/signed-tickets.ts'
 import type { Standing } from '../../visitors/tickets/standing.ts'
 import type { Places } from './places.ts'
@@ -68,7 +68,7 @@ export async function admit(
   }
   heldAccess.hold(holder, arrival)
   try {
-    const { standing, frame } = await checkArrival(service, holder)
+    const { standing, frame } = await judgeArrival(service, holder)
     if (standing !== 'stands' || hasEnded) throw new SocketRefused(401, 'INVALID_TICKET', voidTicket[standing])
     // What was found at the same time may be older or newer. The frame comes again with another ticket.
     if (judged && !isSameFrame(judged.frame, frame)) throw new SocketRefused(401, 'INVALID_TICKET', voidTicket.stands)

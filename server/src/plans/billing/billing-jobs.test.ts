@@ -216,7 +216,9 @@ test('after a rate limit, nothing is sent until Polar allows it, however much is
   const { polar } = installation
   const customer = await makeSubscriber()
   const ids = await use(customer, 1)
-  polar.trouble = async () => {
+  polar.trouble = async (_, body) => {
+    // Jobs of other tests' customers may still be running.
+    if (!JSON.stringify(body ?? '').includes(customer.id)) return undefined
     ids.push(...(await use(customer, 1)))
     return { status: 429, headers: { 'retry-after': '120' } }
   }

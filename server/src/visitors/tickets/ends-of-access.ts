@@ -1,8 +1,8 @@
 import type { Service } from '../../kernel/foundation/service.ts'
 import { recheckMs, TopicIndex } from '../../kernel/stores/changes.ts'
 import { parseTopic, topics } from '../../kernel/stores/topics.ts'
-import { checkHolders } from './check-holders.ts'
 import { type FrameStanding, findFrameStandings } from './frames.ts'
+import { judgeHolders } from './judge-holders.ts'
 import type { TicketHolder } from './signed-tickets.ts'
 import { checkStanding, type Standing } from './standing.ts'
 
@@ -88,7 +88,7 @@ export function createHeldAccess(
     if (!first) return
     const { organization_id } = first
     const [checked, areVisitorsWelcome] = await Promise.all([
-      checkHolders(service, organization_id, batch),
+      judgeHolders(service, organization_id, batch),
       batch.some((holder) => !holder.end_user && held.get(holder)?.isConversation)
         ? mayVisitorsTalk(organization_id)
         : true,

@@ -178,7 +178,7 @@ describe('a migration', () => {
       '0900_notes.sql': `create table notes (
         organization_id uuid references organizations (id), id uuid, primary key (organization_id, id))`,
     })
-    // Tables get their walls in the order of their names, and this one has lost its own.
+    // Tables are secured in the order of their names, and this one has lost its policy.
     await client.query('drop policy tenant on budgets')
     const holder = await connect(owner)
     await holder.query('begin')

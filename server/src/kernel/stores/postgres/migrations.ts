@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { DerivedKey, Secrets } from '../../lib/secrets.ts'
 import { withMaintenance } from './maintenance.ts'
-import { buildWalls } from './row-level-security.ts'
+import { secureTables } from './row-level-security.ts'
 import { defaultPatienceMs, inShortLocks, type Patience } from './short-locks.ts'
 
 /**
@@ -33,7 +33,7 @@ export function migrate(
       service: groupName(databaseName(owner), 'service'),
       maintenance: groupName(databaseName(owner), 'maintenance'),
     }
-    await buildWalls(client, connection, patience, groups).catch((cause) => {
+    await secureTables(client, connection, patience, groups).catch((cause) => {
       throw new MigrationFailed(`Could not set up row-level security: ${(cause as Error).message}`, { cause })
     })
     return { applied }

@@ -31,7 +31,7 @@ interface Table {
  * it has its policy, because both are given to it together. The service has no privileges on partitions: it reaches them
  * through their table only, whose policy then applies.
  */
-export async function buildWalls(
+export async function secureTables(
   client: pg.Client,
   connection: pg.ClientConfig,
   patience: Patience,

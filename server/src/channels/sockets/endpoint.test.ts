@@ -484,7 +484,8 @@ describe('too many tabs, sockets and pings', () => {
   test('an end user’s 101st socket is refused, recorded for the administrator and counted', async () => {
     const shop = await useShop()
     const open = async () => openSocket(shop.local, await shop.ticket(member))
-    const sockets = await Promise.all(Array.from({ length: 100 }, open))
+    const sockets: Awaited<ReturnType<typeof open>>[] = []
+    for (let part = 0; part < 4; part += 1) sockets.push(...(await Promise.all(Array.from({ length: 25 }, open))))
     const text = 'This user already has 100 sockets open on this server'
     const answer = await refusal(shop, offering(await shop.ticket(member)))
     expect(answer).toEqual({ status: 429, text, retryAfter: '5' })

@@ -11,27 +11,23 @@ export interface Judgement {
 }
 
 /** In the order of the holders. */
-export const checkHolders = (
+export const judgeHolders = (
   { database, config }: Pick<Service, 'database' | 'config'>,
   organizationId: string,
   holders: readonly TicketHolder[],
-): Promise<Judgement[]> => database.asOrg(organizationId, (sql) => judgeHolders(sql, config, holders))
+): Promise<Judgement[]> => database.asOrg(organizationId, (sql) => judge(sql, config, holders))
 
 /** The same for one holder who asks to be let in. */
-export const checkArrival = async (
+export const judgeArrival = async (
   { database, config }: Pick<Service, 'database' | 'config'>,
   holder: TicketHolder,
 ): Promise<Judgement> =>
-  (await database.asHolder(holder, (sql) => judgeHolders(sql, config, [holder])))[0] ?? {
+  (await database.asHolder(holder, (sql) => judge(sql, config, [holder])))[0] ?? {
     standing: 'key_revoked',
     frame: undefined,
   }
 
-async function judgeHolders(
-  sql: Sql,
-  config: Service['config'],
-  holders: readonly TicketHolder[],
-): Promise<Judgement[]> {
+async function judge(sql: Sql, config: Service['config'], holders: readonly TicketHolder[]): Promise<Judgement[]> {
   const [standings, frames] = await Promise.all([
     findStanding(sql, config, holders),
     findFrameStandings(sql, config, holders),
