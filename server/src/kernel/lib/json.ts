@@ -46,17 +46,21 @@ function checkStructure(text: string, maxDepth: number): void {
   const stack: (Set<string> | null)[] = []
   let keys: Set<string> | null = null
   let expectsKey = false
+  let escapeAt = text.indexOf('\\')
 
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index)
     if (code === quote) {
-      const end = findStringEnd(text, index)
-      if (end === 0) return
-      const value = readString(text.slice(index, end))
+      let end = text.indexOf('"', index + 1)
+      if (escapeAt !== -1 && escapeAt < index) escapeAt = text.indexOf('\\', index)
+      const hasEscapes = escapeAt !== -1 && escapeAt < end
+      if (hasEscapes) end = findEnd(text, end)
+      if (end === -1) return
+      const value = hasEscapes ? readEscaped(text.slice(index, end + 1)) : expectsKey ? text.slice(index + 1, end) : ''
       if (value === undefined) return
       if (expectsKey && keys) addKey(keys, value)
       expectsKey = false
-      index = end - 1
+      index = end
     } else if (code === comma) {
       expectsKey = keys !== null
     } else if (code === openObject || code === openArray) {
@@ -71,11 +75,10 @@ function checkStructure(text: string, maxDepth: number): void {
 }
 
 /**
- * The value of a JSON string, or undefined if it's malformed. PostgreSQL can store neither NUL nor lone surrogates, and
- * only escapes can produce them.
+ * The value of a JSON string with escapes, or undefined if it's malformed. PostgreSQL can store neither NUL nor lone
+ * surrogates, and only escapes can produce them.
  */
-function readString(literal: string): string | undefined {
-  if (!literal.includes('\\')) return literal.slice(1, -1)
+function readEscaped(literal: string): string | undefined {
   let value: string
   try {
     value = JSON.parse(literal)
@@ -87,11 +90,11 @@ function readString(literal: string): string | undefined {
   return value
 }
 
-/** The index after the closing quote of the string that starts at `start`, or 0 if the string isn't closed. */
-function findStringEnd(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1)
+/** The closing quote of a string with escapes, from its first quote on, or -1 if it isn't closed. */
+function findEnd(text: string, quoteAt: number): number {
+  let end = quoteAt
   while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
-  return end + 1
+  return end
 }
 
 function isEscaped(text: string, position: number): boolean {
