@@ -30,7 +30,7 @@ import {
 } from './run-writes.ts'
 import type { RunParts } from './work.ts'
 
-/** How many messages can wait for a run that goes on. */
+/** How many messages can wait while a run is going on. */
 const mostQueued = 5
 
 interface Needs extends Pick<Service, 'clock' | 'database'> {

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { statfs } from 'node:fs/promises'
 import { serverUrlKey } from '../../accounts/access/access-tokens.ts'
 import { createModels } from '../../agent/models/create-models.ts'
@@ -13,11 +12,9 @@ import { GithubError } from '../../content/github/github-errors.ts'
 import {
   type Config,
   describeUnknownSettings,
+  inspectConfig,
   type PlatformApp,
   prepareDataFolder,
-  readConfig,
-  readExistingConfig,
-  UnusedDataFolder,
 } from '../../kernel/config/config.ts'
 import { readProgress } from '../../kernel/jobs/progress.ts'
 import { systemClock } from '../../kernel/lib/clock.ts'
@@ -40,16 +37,13 @@ const toleratedSkewSeconds = 5
 /** Checks everything the server needs, and suggests a fix for each problem. Changes nothing. */
 export async function examine(): Promise<void> {
   const findings: Finding[] = [checkRuntime()]
-  let config: Config | undefined
-  let unused: UnusedDataFolder | undefined
+  let found: ReturnType<typeof inspectConfig> | undefined
   try {
-    config = readExistingConfig()
+    found = inspectConfig()
   } catch (error) {
-    if (error instanceof UnusedDataFolder) unused = error
-    else findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
+    findings.push({ name: 'configuration', text: '', problem: (error as Error).message })
   }
-  // Without a secret, one would be created in the data folder.
-  if (unused) config = readConfig({ ...process.env, INLAY_SECRET: randomBytes(32).toString('base64') })
+  const { config, unused } = found ?? {}
   if (config) findings.push(describeConfiguration(config))
   findings.push(...describeUnknownSettings().map((warning) => ({ name: 'configuration', text: '', warning })))
   if (unused) {

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
@@ -8,6 +8,7 @@ import {
   type Config,
   describeUnknownSettings,
   InvalidConfig,
+  inspectConfig,
   type ModelSettings,
   readConfig,
   settings,
@@ -513,6 +514,18 @@ test.each([
   expect(message).toContain(name)
   expect(message).not.toContain('hunter2')
   expect(message).not.toContain(secret)
+})
+
+test('an unused data folder is inspected without creating it, and other problems are still found', () => {
+  const env = { INLAY_DATA_DIR: join(makeFolder(), 'mistyped') }
+  const { config, unused } = inspectConfig(env)
+  expect(unused?.message).toContain(`No Inlay server has used the data folder ${env.INLAY_DATA_DIR}`)
+  expect(config.secrets).toHaveLength(1)
+  expect(inspectConfig(env).config.secrets, 'it is kept nowhere').not.toEqual(config.secrets)
+  expect(existsSync(env.INLAY_DATA_DIR)).toBe(false)
+  expect(() => inspectConfig({ ...production, ...env, INLAY_SECRET: '' })).toThrow('INLAY_SECRET is missing')
+  expect(() => inspectConfig({ ...env, INLAY_SECRET: 'short' })).toThrow('INLAY_SECRET')
+  expect(inspectConfig({ ...env, INLAY_SECRET: secret }).config.secrets).toEqual([secret])
 })
 
 test('production requires a secret', () => {

@@ -362,7 +362,7 @@ export class UnusedDataFolder extends InvalidConfig {
 
 type Env = Record<string, string | undefined>
 
-export function readConfig(env: Env = process.env, { mustExist = false } = {}): Config {
+export function readConfig(env: Env = process.env, { mustExist = false, createsNothing = false } = {}): Config {
   const read = <Name extends keyof typeof settings>(name: Name) => {
     const setting: Setting<unknown> = settings[name]
     const text = env[name]?.trim() || setting.default
@@ -405,7 +405,7 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
     },
     redisUrl: read('REDIS_URL'),
     redisPrefix: given('INLAY_REDIS_PREFIX'),
-    secrets: secrets ?? secretOfDataFolder(dataDir, mode),
+    secrets: secrets ?? (createsNothing && mode === 'development' ? [newSecret()] : secretOfDataFolder(dataDir, mode)),
     allowedPrivateNetworks:
       read('INLAY_ALLOWED_PRIVATE_NETWORKS') ?? (mode === 'development' ? ['127.0.0.0/8', '::1/128'] : []),
     trustedProxies: read('INLAY_TRUSTED_PROXIES') ?? [],
@@ -461,6 +461,16 @@ export function readConfig(env: Env = process.env, { mustExist = false } = {}): 
 
 /** For commands that need an existing installation: in an empty data folder they fail instead of creating one. */
 export const readExistingConfig = (env: Env = process.env): Config => readConfig(env, { mustExist: true })
+
+/** For an examination, which creates nothing. Without data there is no secret yet, so it gets one that isn't kept. */
+export function inspectConfig(env: Env = process.env): { config: Config; unused?: UnusedDataFolder } {
+  try {
+    return { config: readExistingConfig(env) }
+  } catch (error) {
+    if (!(error instanceof UnusedDataFolder)) throw error
+    return { config: readConfig(env, { createsNothing: true }), unused: error }
+  }
+}
 
 function requireData(dataDir: string, names: readonly string[]): void {
   if (names.every((name) => existsSync(join(dataDir, name)))) return
@@ -652,9 +662,11 @@ function makeFolder(path: string): void {
 }
 
 /** Atomic: if two processes start at once, one creates the secret, and the other never reads a partial one. */
+const newSecret = () => randomBytes(32).toString('base64url')
+
 function makeSecret(file: string): void {
   const draft = `${file}.${process.pid}`
-  writeFileSync(draft, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600 })
+  writeFileSync(draft, `${newSecret()}\n`, { mode: 0o600 })
   try {
     linkSync(draft, file)
   } catch (error) {
